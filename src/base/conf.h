@@ -1,0 +1,50 @@
+/*
+ * The configuration: one file of `key = value` lines, one table of keys. All
+ * roles and the command line read the same file. An unknown key, a repeated
+ * key or a bad value is an error that names the line.
+ *
+ * Everything an installation owns can be moved here, so that a second one
+ * (a test) never meets the first.
+ */
+#pragma once
+
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/log.h"
+
+enum { CONF_PATH = 96 }; /* unix socket names must fit in 108 bytes */
+
+struct conf {
+	char state_dir[CONF_PATH];   /* registry, pool file, FORMAT */
+	char run_dir[CONF_PATH];     /* sockets, one directory per sandbox */
+	char libexec_dir[CONF_PATH]; /* our programs */
+	char user[32];               /* of the api role */
+	char group[32];              /* who may use the api socket */
+	char pool[CONF_PATH];        /* "auto", or a directory */
+	char pool_driver[16];        /* "auto", "btrfs" or "dir" */
+	uint64_t pool_bytes;         /* of the loop file; 0: by free space */
+	char cgroup[CONF_PATH];      /* parent group; "auto" */
+	uint64_t uid_base;           /* first id of the sandboxes' ranges */
+	uint64_t uid_count;          /* ids from there */
+	uint64_t max_sandboxes;
+	uint64_t spares; /* sandboxes kept waiting for a create */
+	char image[64];  /* default image */
+	uint64_t cpus_milli, mem_bytes, disk_bytes, pids; /* defaults */
+	uint64_t timeout_ms;    /* default life; 0: none */
+	char allow_missing[64]; /* walls or limits this host may lack: "disk" */
+	char log_level[8];
+#ifdef WALLS_TEST
+	char wall_off[32]; /* the one wall a test takes away */
+#endif
+};
+
+/*
+ * Defaults, then the file. `path` NULL means the default file, which may be
+ * missing; a file that was named must be there.
+ */
+int conf_load(struct conf *c, const char *path, struct err *e) MUST_CHECK;
+enum log_level conf_log_level(const struct conf *c);
+/* Parses `--config FILE` of a role (nothing else is accepted). */
+int conf_from_args(struct conf *c, int argc, char **argv,
+		   struct err *e) MUST_CHECK;

@@ -1,0 +1,6 @@
+/* The only place where the product's name stands in the source. */
+#pragma once
+
+#define PRODUCT "carrel"
+#define PRODUCT_VERSION "0.1.0"
+#define DEFAULT_CONF "/etc/" PRODUCT "/" PRODUCT ".conf"

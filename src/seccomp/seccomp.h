@@ -1,0 +1,31 @@
+/*
+ * System-call filters. The policies are the text files beside this header;
+ * tools/mkfilter compiles each into an array of BPF instructions at build
+ * time, so that a launch only hands the array to the kernel.
+ */
+#pragma once
+
+#include <linux/filter.h>
+#include <stddef.h>
+
+#include "base/err.h"
+
+struct seccomp_filter {
+	const char *name;
+	const struct sock_filter *code;
+	unsigned short len;
+};
+
+/* What runs inside a sandbox: user processes, and sudo's. */
+extern const struct seccomp_filter filter_sandbox;
+/* Our own programs: an unexpected call is a bug, or an attack, and kills. */
+extern const struct seccomp_filter filter_agent; /* superset of sandbox's */
+extern const struct seccomp_filter filter_api;
+extern const struct seccomp_filter filter_warden;
+extern const struct seccomp_filter filter_worker;
+
+/*
+ * Installs for this thread. no_new_privs must be set, or CAP_SYS_ADMIN be
+ * there. 0 or -errno. Async-signal-safe: used between fork and exec.
+ */
+int seccomp_install(const struct seccomp_filter *f) MUST_CHECK;

@@ -1,0 +1,29 @@
+/*
+ * How the launcher starts the agent: argv words `key=value`, in any order, no
+ * environment. Descriptors are numbers; everything else is closed.
+ *
+ *	listen=N	listening SOCK_STREAM unix socket; the host connects
+ *	oom=N		/proc/self/oom_score_adj, opened for writing by root
+ *	join=N		the group of user processes: on v2 its directory (for
+ *			CLONE_INTO_CGROUP), on v1 its open `tasks` file, into
+ *			which the child writes "0"
+ *	joinkind=v1|v2
+ *	affinity=HEX	processors that user processes may use (cpu_set bits,
+ *			least significant word first); absent: all
+ *	sudo=0|1	whether uid 0 of the sandbox may be asked for
+ *	walls=HEX	only in a test build: walls that are taken away
+ *
+ * When the agent starts it is PID 1, its user id is outside of the sandbox's
+ * map, no_new_privs is set, and it holds AGENT_CAPS (permitted, effective,
+ * inheritable, ambient, bounding) in the sandbox's user namespace. It is
+ * executed from a sealed memfd of mode 0111.
+ */
+#pragma once
+
+/* CHOWN DAC_OVERRIDE FOWNER FSETID KILL SETGID SETUID: what root inside has. */
+enum { SUDO_CAPS = 0xfb };
+/* and SETPCAP, to take bounding sets and securebits away from children. */
+enum { AGENT_CAPS = 0x1fb };
+
+enum { SANDBOX_UID = 1000 }; /* `user` */
+enum { SANDBOX_IDS = 65536 };

@@ -1,0 +1,126 @@
+/*
+ * Frames between a client of a sandbox and its agent: the same bytes on the
+ * agent's unix socket, on a virtio-serial port, and on an HTTP connection
+ * that was upgraded (the api role only relays and renumbers channels).
+ *
+ * A connection starts with a hello from each side; neither waits for the
+ * other's before sending frames of the lowest version it named. Then frames:
+ *
+ *	u32 length of the payload | u8 type | u8 flags | u16 zero | u32 channel
+ *
+ * all little-endian. A channel is one process; the client picks its number
+ * (not 0) in FRAME_SPAWN and may reuse it after FRAME_EXIT or FRAME_FAILED.
+ *
+ * Flow: each output stream (1, 2) of a channel has a window of WIRE_WINDOW
+ * bytes. OUTPUT carries the stream's offset of its first byte; ACK says up to
+ * which offset the client has consumed; the agent never sends a byte at
+ * ACK + WIRE_WINDOW or beyond. Input is the same in the other direction with
+ * INPUT and INPUT_ACK. A peer that breaks the rules is disconnected.
+ *
+ * FRAME_EXIT is the last frame of a channel: all output that the process had
+ * written before it ended was sent before it.
+ */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+
+enum {
+	FRAME_HEAD = 12,
+	FRAME_PAYLOAD_MAX = 64 * 1024,
+	WIRE_WINDOW = 256 * 1024,
+	WIRE_VERSION = 1,
+	HELLO_LEN = 32,
+	SPAWN_MAX = 1024 * 1024, /* a whole spawn request, over its frames */
+	ARGS_MAX = 8192,         /* words in argv, and in env */
+	CHANNELS_MAX = 256,      /* living processes per agent connection */
+};
+
+enum frame_type {
+	/* client to agent */
+	FRAME_PING = 1,  /* any payload up to 64 bytes; comes back as PONG */
+	FRAME_SPAWN,     /* struct spawn; FRAME_MORE: continued */
+	FRAME_INPUT,     /* u64 offset, bytes */
+	FRAME_INPUT_EOF, /* nothing */
+	FRAME_RESIZE,    /* u16 rows, u16 columns */
+	FRAME_SIGNAL,    /* u8 number; to the process group */
+	FRAME_ACK,       /* u8 stream, u64 offset */
+	FRAME_DETACH,    /* nothing: output is dropped from now on */
+	/* agent to client */
+	FRAME_PONG = 64,
+	FRAME_STARTED,    /* u32 pid (as the sandbox sees it) */
+	FRAME_FAILED,     /* u32 errno, str message: ends the channel */
+	FRAME_OUTPUT,     /* u8 stream, u64 offset, bytes */
+	FRAME_OUTPUT_EOF, /* u8 stream, u64 offset */
+	FRAME_INPUT_ACK,  /* u64 offset */
+	FRAME_EXIT,       /* struct exit_info: ends the channel */
+};
+
+enum { FRAME_MORE = 1 }; /* flag: the payload goes on in the next frame */
+
+struct frame {
+	uint32_t len;
+	uint8_t type, flags;
+	uint32_t channel;
+	const uint8_t *payload; /* into the buffer it was parsed from */
+};
+
+struct hello {
+	uint16_t version_min, version_max;
+	uint32_t features; /* none yet */
+	uint8_t nonce[16]; /* of this boot of the sender */
+};
+
+void hello_put(struct buf *b, const struct hello *h);
+/* 1: read and eaten; 0: more bytes are needed; -EBADMSG; -EPROTO: version. */
+int hello_get(struct buf *b, struct hello *h) MUST_CHECK;
+
+void frame_put(struct buf *b, enum frame_type type, uint8_t flags,
+	       uint32_t channel, const void *payload, size_t n);
+/*
+ * The next whole frame of `b`: 1 and the frame, 0 when more bytes are needed,
+ * or -EBADMSG. The frame stays valid until `b` is changed; the caller eats
+ * FRAME_HEAD + len bytes when done with it.
+ */
+int frame_get(const struct buf *b, struct frame *f) MUST_CHECK;
+/* OUTPUT and INPUT without an extra copy of the bytes. */
+void frame_put_data(struct buf *b, enum frame_type type, uint32_t channel,
+		    uint8_t stream, uint64_t offset, const void *p, size_t n);
+
+enum spawn_flags {
+	SPAWN_PTY = 1,      /* one terminal; its output is stream 1 */
+	SPAWN_STDIN = 2,    /* else stdin is /dev/null */
+	SPAWN_DETACHED = 4, /* nobody listens: output is dropped */
+	SPAWN_FLAGS_ALL = 7,
+};
+
+struct spawn {
+	uint32_t flags;
+	uint16_t rows, cols; /* of the terminal; 0: 24 x 80 */
+	const char *user;    /* "": the default user; a name or a number */
+	const char *cwd;     /* "": the user's home */
+	size_t argc, envc;
+	const char **argv, **env; /* NULL-terminated; env is "K=V" */
+};
+
+/* Appends as many FRAME_SPAWN frames as needed; -E2BIG when over SPAWN_MAX. */
+int spawn_put(struct buf *b, uint32_t channel,
+	      const struct spawn *s) MUST_CHECK;
+/*
+ * Reads a whole (joined) payload. Strings point into it; argv and env are
+ * allocated and freed by spawn_done().
+ */
+int spawn_get(const void *p, size_t n, struct spawn *s) MUST_CHECK;
+void spawn_done(struct spawn *s);
+
+struct exit_info {
+	uint8_t signaled; /* 0: code is the exit code; 1: the signal */
+	uint32_t code;
+	uint64_t user_us, sys_us; /* processor time, its children included */
+	uint64_t max_rss_bytes;
+};
+void exit_put(struct buf *b, uint32_t channel, const struct exit_info *x);
+int exit_get(const struct frame *f, struct exit_info *x) MUST_CHECK;

@@ -1,0 +1,16 @@
+/*
+ * What the import worker writes on its status pipe: lines of ASCII.
+ *
+ *	progress ENTRIES BYTES
+ *	done ENTRIES BYTES
+ *	error MESSAGE
+ *
+ * `done` or `error` comes once, last. The api role trusts none of it: a line
+ * over WORKER_LINE_MAX bytes, or anything else, is an error.
+ */
+#pragma once
+
+enum { WORKER_LINE_MAX = 512 };
+
+/* Descriptors of the worker: the tar on 0, the status lines on 1, log on 2. */
+enum { WORKER_ROOT_FD = 3 }; /* the directory that is filled */
