@@ -6,8 +6,10 @@
 
 PREFIX  ?= /usr/local
 DESTDIR ?=
-B       := build$(if $(SAN),-san)$(if $(WALLS_TEST),-walls)
+B       := build$(if $(SAN),-san)$(if $(WALLS_TEST),-walls)$(if $(findstring clang,$(CC)),-clang)
 Q       := $(if $(V),,@)
+comma   := ,
+MAKEFLAGS += --no-builtin-rules
 
 WARN    := -Wall -Wextra -Wshadow -Wvla -Wmissing-prototypes \
 	   -Wstrict-prototypes -Wformat=2 -Wswitch-enum -Wpointer-arith \
@@ -23,7 +25,6 @@ LDFLAGS += -pie -Wl,-z,relro,-z,now,-z,noexecstack,-z,separate-code \
 	   -Wl,--as-needed
 SAN_DAEMON := $(if $(SAN),-fsanitize=address$(comma)undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
 SAN_STATIC := $(if $(SAN),-fsanitize=undefined -fsanitize-undefined-trap-on-error)
-comma   := ,
 
 # Programs: the directory with the main(), the name, the libraries.
 DYN     := cli daemon api warden worker
@@ -35,25 +36,41 @@ NAME_worker := carrel-worker
 LIBS_cli    := -Wl,-Bstatic -ljansson -Wl,-Bdynamic -lm
 LIBS_api    := -ljansson -lsqlite3 -lcrypto -lm
 LIBS_worker := -larchive
+ROLES   := carrel-api carrel-warden carrel-worker carrel-agent carrel-sudo
 
-LIB_SRC := $(filter-out $(foreach p,$(DYN) agent,src/$(p)/%),$(shell find src -name '*.c'))
+ALL_SRC := $(shell find src -name '*.c' 2>/dev/null)
+LIB_SRC := $(filter-out $(foreach p,$(DYN) agent,src/$(p)/%),$(ALL_SRC))
+PART_SRC := $(filter-out $(LIB_SRC) %/main.c src/agent/sudo_%,$(ALL_SRC))
 POLICIES := $(patsubst src/seccomp/%.policy,%,$(wildcard src/seccomp/*.policy))
 FILTERS := $(POLICIES:%=$(B)/gen/seccomp/%.inc)
 obj      = $(patsubst %.c,$(B)/$(1)/%.o,$(2))
 BIN     := $(foreach p,$(DYN),$(B)/bin/$(NAME_$(p))) \
 	   $(B)/bin/carrel-agent $(B)/bin/carrel-sudo
 
-all: $(BIN)
-.PHONY: all
+all: $(BIN) ##            build everything into build/bin
 .SECONDARY:
+.DELETE_ON_ERROR:
+.PHONY: all unit help deps up test test-guest lint bench soak escape-long \
+	fuzz install uninstall clean tidy
+
+help: ##           this list
+	@sed -n 's/^\([a-z-]*\):.*## */  make \1\t/p' Makefile | expand -t 20
+	@echo "variables: SAN=1 WALLS_TEST=1 CC=clang PREFIX= DESTDIR= V=1"
+
+# --- compiling -------------------------------------------------------------
+
+# A machine without the compiler's packages hears so, once and in one line.
+$(B)/.deps: packaging/packages.txt
+	@tools/deps.sh check build
+	@mkdir -p $(@D) && touch $@
 
 # dyn/: position independent, sanitized with SAN=1. static/: for what runs
 # inside a sandbox, linked -static.
-$(B)/dyn/%.o: %.c Makefile | $(FILTERS)
+$(B)/dyn/%.o: %.c Makefile | $(B)/.deps $(FILTERS)
 	@mkdir -p $(@D)
 	$(if $(V),,@echo "  CC      $<")
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(SAN_DAEMON) -MMD -MP -c -o $@ $<
-$(B)/static/%.o: %.c Makefile | $(FILTERS)
+$(B)/static/%.o: %.c Makefile | $(B)/.deps $(FILTERS)
 	@mkdir -p $(@D)
 	$(if $(V),,@echo "  CC(s)   $<")
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(SAN_STATIC) -MMD -MP -c -o $@ $<
@@ -63,9 +80,12 @@ $(B)/dyn/lib.a: $(call obj,dyn,$(LIB_SRC))
 # The static library has no module that needs a foreign library.
 $(B)/static/lib.a: $(call obj,static,$(filter src/base/% src/wire/% src/seccomp/% src/sandbox/walls.c,$(LIB_SRC)))
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
+# The programs' own files without their main(), for unit tests.
+$(B)/dyn/parts.a: $(call obj,dyn,$(PART_SRC))
+	$(Q)rm -f $@ && $(AR) rcs $@ $^
 
 define program
-$(B)/bin/$(NAME_$(1)): $(call obj,dyn,$(wildcard src/$(1)/*.c src/$(1)/*/*.c)) $(B)/dyn/lib.a
+$(B)/bin/$(NAME_$(1)): $(call obj,dyn,$(filter src/$(1)/%,$(ALL_SRC))) $(B)/dyn/lib.a
 	@mkdir -p $$(@D)
 	$(if $(V),,@echo "  LINK    $$@")
 	$(Q)$$(CC) $$(LDFLAGS) $$(SAN_DAEMON) -o $$@ $$(filter %.o,$$^) $(B)/dyn/lib.a $$(LIBS_$(1))
@@ -73,30 +93,101 @@ endef
 $(foreach p,$(DYN),$(eval $(call program,$(p))))
 
 # The agent and the sudo shim share src/agent/; sudo_*.c belong to the shim.
-$(B)/bin/carrel-agent: $(call obj,static,$(filter-out src/agent/sudo_%,$(wildcard src/agent/*.c))) $(B)/static/lib.a
-	@mkdir -p $(@D)
-	$(if $(V),,@echo "  LINK    $@")
-	$(Q)$(CC) $(LDFLAGS) -no-pie -static $(SAN_STATIC) -o $@ $^
-$(B)/bin/carrel-sudo: $(call obj,static,$(wildcard src/agent/sudo_*.c)) $(B)/static/lib.a
+$(B)/bin/carrel-agent: $(call obj,static,$(filter-out src/agent/sudo_%,$(filter src/agent/%,$(ALL_SRC)))) $(B)/static/lib.a
+$(B)/bin/carrel-sudo: $(call obj,static,$(filter src/agent/sudo_%,$(ALL_SRC))) $(B)/static/lib.a
+$(B)/bin/carrel-agent $(B)/bin/carrel-sudo:
 	@mkdir -p $(@D)
 	$(if $(V),,@echo "  LINK    $@")
 	$(Q)$(CC) $(LDFLAGS) -no-pie -static $(SAN_STATIC) -o $@ $^
 
 # Filters are compiled to BPF at build time.
-$(B)/tools/mkfilter: tools/mkfilter.c
+$(B)/tools/mkfilter: tools/mkfilter.c | $(B)/.deps
 	@mkdir -p $(@D)
 	$(Q)$(CC) -O1 -g -std=gnu11 $(WARN) -D_GNU_SOURCE -Isrc -o $@ $<
 $(B)/gen/seccomp/%.inc: src/seccomp/%.policy $(wildcard src/seccomp/*.policy) $(B)/tools/mkfilter
 	@mkdir -p $(@D)
 	$(Q)$(B)/tools/mkfilter $< > $@.new && mv $@.new $@
 
+-include $(shell find $(B) -name '*.d' 2>/dev/null)
+
+# --- checking --------------------------------------------------------------
+
 # Unit tests: each tests/unit/X_test.c is a program that prints TAP.
 UNIT := $(patsubst tests/unit/%.c,$(B)/unit/%,$(wildcard tests/unit/*_test.c))
-$(B)/unit/%: tests/unit/%.c $(B)/dyn/lib.a
-	@mkdir -p $(@D)
-	$(Q)$(CC) $(CPPFLAGS) -Itests/unit $(CFLAGS) $(SAN_DAEMON) $(LDFLAGS) -o $@ $< $(B)/dyn/lib.a $(UNIT_LIBS)
 UNIT_LIBS := -ljansson -lsqlite3 -lcrypto -larchive -lm
+$(B)/unit/%: tests/unit/%.c $(B)/dyn/parts.a $(B)/dyn/lib.a
+	@mkdir -p $(@D)
+	$(if $(V),,@echo "  TEST    $<")
+	$(Q)$(CC) $(CPPFLAGS) -Itests/unit $(CFLAGS) $(SAN_DAEMON) -MMD -MP \
+		$(LDFLAGS) -o $@ $< $(B)/dyn/parts.a $(B)/dyn/lib.a $(UNIT_LIBS)
 unit: $(UNIT)
-.PHONY: unit
 
--include $(shell find $(B) -name '*.d' 2>/dev/null)
+# Everything, on this machine. T=pattern picks, W=n sets the workers.
+test: ##           unit, end-to-end and escape tests (root); T=pattern picks
+	@tools/deps.sh install build run test
+	@tests/run $(if $(W),--workers $(W)) $(T)
+test-guest: all ##     the same product in a Debian 12 guest with systemd (QEMU)
+	@tools/deps.sh install build run test
+	@tests/guest/run
+escape-long: all ##    the escape tests that take minutes
+	@tests/run --long escape
+soak: ##           5000 create/exec/remove cycles, looking for growth
+	@SOAK_CYCLES=5000 tests/run leaks
+bench: all ##          what the README claims, measured
+	@tools/deps.sh install run bench
+	@bench/run
+
+# Fuzzing: each tests/fuzz/X_fuzz.c, with its corpus in tests/fuzz/corpus/X.
+FUZZ_SECONDS ?= 60
+FUZZ := $(patsubst tests/fuzz/%_fuzz.c,build-fuzz/%,$(wildcard tests/fuzz/*_fuzz.c))
+build-fuzz/%: tests/fuzz/%_fuzz.c $(LIB_SRC) | $(FILTERS)
+	@mkdir -p $(@D)
+	$(Q)clang $(CPPFLAGS) -U_FORTIFY_SOURCE -O1 -g -std=gnu11 \
+		-fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all \
+		-o $@ $< $(LIB_SRC) $(UNIT_LIBS)
+fuzz: $(FUZZ) ##           FUZZ_SECONDS (60) of each fuzz target
+	@set -e; for f in $(FUZZ); do n=$${f##*/}; echo "== $$n"; \
+		mkdir -p build-fuzz/corpus-$$n tests/fuzz/corpus/$$n; \
+		$$f -max_total_time=$(FUZZ_SECONDS) -timeout=10 -print_final_stats=1 \
+			-artifact_prefix=build-fuzz/crash-$$n- \
+			build-fuzz/corpus-$$n tests/fuzz/corpus/$$n; done
+
+# The analysis of a file is done again when it, or a header of it, changed.
+LINT_C := $(ALL_SRC)
+TIDY   := $(patsubst %.c,build/lint/%.ok,$(LINT_C))
+CPPCHECK := cppcheck --quiet --error-exitcode=1 --inline-suppr --std=c11 \
+	--enable=warning,portability,performance -D_GNU_SOURCE -D__linux__ -D__x86_64__ \
+	--suppress=missingIncludeSystem --suppressions-list=tools/cppcheck.txt \
+	--cppcheck-build-dir=build/lint/cppcheck -Isrc -Ibuild/gen
+build/lint/%.ok: build/dyn/%.o .clang-tidy
+	@mkdir -p $(@D)
+	@echo "  TIDY    $*.c"
+	@clang-tidy --quiet $*.c -- $(CPPFLAGS) -std=gnu11 > $@.log 2>&1 || \
+		{ grep -v 'warnings\? generated' $@.log; exit 1; }
+	@mv $@.log $@
+tidy: $(TIDY)
+SCRIPTS = $(shell grep -rlIE '^\#!/bin/(ba)?sh' .ci tools packaging tests images bench 2>/dev/null)
+lint: all ##           formatting, static analysis, layers, linkage
+	@tools/deps.sh install build test
+	@echo "  FORMAT"; find src tests tools -name '*.[ch]' | xargs clang-format --dry-run -Werror
+	@echo "  LAYERS"; tools/layers.sh
+	@echo "  BANNED"; tools/banned.sh
+	@echo "  LINKAGE"; tools/binaries.sh $(B)/bin
+	@echo "  SHELL"; shellcheck $(SCRIPTS)
+	@echo "  PYTHON"; python3 -m compileall -q -f tests
+	@echo "  CPPCHECK"; mkdir -p build/lint/cppcheck; $(CPPCHECK) -j2 src
+	@+$(MAKE) --no-print-directory -k -j2 tidy
+	@echo "lint: clean"
+
+# --- installing ------------------------------------------------------------
+
+deps: ##           install the Debian packages that are missing
+	@tools/deps.sh install build run test bench
+up: ##             from a clone to a running sandbox (root)
+	@tools/up.sh
+install: all ##        into DESTDIR/PREFIX; with users and unit when DESTDIR is empty
+	@BUILD=$(B) PREFIX=$(PREFIX) DESTDIR=$(DESTDIR) packaging/install.sh
+uninstall: ##      stop it and remove it; PURGE=1 removes sandboxes and images too
+	@PREFIX=$(PREFIX) DESTDIR=$(DESTDIR) PURGE=$(PURGE) packaging/uninstall.sh
+clean: ##          remove what was built
+	rm -rf build build-*

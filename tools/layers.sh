@@ -1,0 +1,36 @@
+#!/bin/sh
+# Who may include whom. Dependencies point downwards; a new one is a decision,
+# made here.
+set -eu
+cd "$(dirname "$0")/.."
+
+# module -> modules it may use, or single headers of them
+may_use() {
+	case $1 in
+	base) ;;
+	http | wire | store | seccomp | registry | spec) echo base ;;
+	sandbox) echo base wire store seccomp ;;
+	warden) echo base wire store sandbox seccomp ;;
+	api) echo base http wire registry spec seccomp ;;
+	agent) echo base wire seccomp sandbox/walls.h ;;
+	worker) echo base wire seccomp ;;
+	cli) echo base http wire spec ;;
+	daemon) echo base ;;
+	*) echo "tools/layers.sh: unknown module $1" >&2 ;;
+	esac
+}
+
+bad=0
+for f in $(find src -name '*.[ch]' | sort); do
+	own=${f#src/}
+	own=${own%%/*}
+	ok=" $own $(may_use "$own") "
+	for inc in $(sed -n 's|^#include "\([a-z0-9_/]*/[a-z0-9_.]*\)".*|\1|p' \
+		"$f" | sort -u); do
+		case $inc in *.inc) continue ;; esac # generated
+		case $ok in *" ${inc%%/*} "* | *" $inc "*) continue ;; esac
+		echo "$f: $own must not include $inc"
+		bad=1
+	done
+done
+exit $bad
