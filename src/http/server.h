@@ -1,0 +1,139 @@
+/*
+ * HTTP server on the event loop, for a listening stream socket.
+ *
+ * The handler is called when a head is complete. It answers at once or later,
+ * after asking for the body or not. Until it has answered, the request is its
+ * own: it may keep the pointer. The pointer ends with the call that completes
+ * the answer (http_reply*, http_error, http_reply_end, http_upgrade), or with
+ * on_gone(): exactly one of the two happens, and no callback comes after it.
+ *
+ * on_gone() is called when the connection ended before the answer was
+ * complete: the client left, was too slow, or sent a body so bad or large
+ * that the server answered it itself. Whoever holds memory or a running
+ * operation for a request registers it with http_own() first.
+ *
+ * One request at a time and connection: the next one is looked at when the
+ * answer has left; until then its bytes wait in the kernel.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+#include "base/loop.h"
+#include "http/parse.h"
+
+struct http_conn;
+
+enum {
+	HTTP_REQUEST_ID = 17,      /* 16 hex digits and NUL */
+	HTTP_READ_MAX = 64 * 1024, /* largest piece of a streamed body */
+	HTTP_OUT_HIGH = 256 * 1024 /* queued for a client before we say stop */
+};
+
+struct http_server {
+	/* Set before http_server_start(); 0 means the default. */
+	void (*on_request)(struct http_conn *c, void *ctx);
+	void *ctx;
+	unsigned max_conns; /* 1024; more wait in the kernel's queue */
+	unsigned head_ms;   /* 10 s for a whole head */
+	unsigned idle_ms;   /* 60 s between requests */
+	unsigned body_ms;   /* 30 s without a byte of a wanted body */
+	unsigned write_ms;  /* 30 s in which the client took nothing */
+
+	/* Private. */
+	struct loop *loop;
+	struct io io;
+	struct timer retry; /* accept() was out of descriptors */
+	struct list conns;
+	unsigned n_conns; /* connections that were handed over not counted */
+	unsigned char random[512];
+	unsigned random_left;
+	int64_t date_s;
+	char date[32];
+};
+
+/* Takes over `listen_fd` (non-blocking), also when it fails. */
+int http_server_start(struct http_server *s, struct loop *l, int listen_fd,
+		      struct err *e) MUST_CHECK;
+/* Stops listening and closes every connection; owners hear on_gone(). */
+void http_server_done(struct http_server *s);
+
+/* The request; its strings are valid until it is answered. */
+const struct http_head *http_request(const struct http_conn *c);
+const char *http_request_id(const struct http_conn *c);
+/* Who connected (pid, uid, gid) to a unix socket; -errno for others. */
+int http_peer(struct http_conn *c, struct ucred *peer) MUST_CHECK;
+struct http_server *http_conn_server(const struct http_conn *c);
+
+/*
+ * Names the owner of a request, which all callbacks of it get. Call again to
+ * change it; a new request starts without one.
+ */
+void http_own(struct http_conn *c, void *owner,
+	      void (*on_gone)(struct http_conn *c, void *owner));
+void *http_owner(const struct http_conn *c);
+
+/*
+ * Collects the whole body (there may be none: n = 0) and calls `done` once,
+ * possibly before returning. `body` is NUL-terminated and valid until the
+ * request is answered. Larger than `max`: 413, malformed or cut: 400, slow:
+ * 408; all answered here, and the owner hears on_gone().
+ */
+void http_read_body(struct http_conn *c, size_t max,
+		    void (*done)(struct http_conn *c, char *body, size_t n,
+				 void *owner));
+
+/*
+ * Passes the body on as it comes. `data` returns how many of the `n` bytes it
+ * took; fewer than `n` stops reading until http_resume_body(), and then the
+ * rest comes again. It may answer early (an error): what it returns then
+ * does not matter, and the connection is closed behind the answer. `end`
+ * comes once, after the last byte. Either may come before this returns.
+ */
+void http_stream_body(struct http_conn *c,
+		      size_t (*data)(struct http_conn *c, const char *p,
+				     size_t n, void *owner),
+		      void (*end)(struct http_conn *c, void *owner));
+/* `data` is called again at the end of this turn of the loop, never inside. */
+void http_resume_body(struct http_conn *c);
+
+/*
+ * Whole answers. `extra` is NULL or fields that end at a NULL name; control
+ * bytes in values become '?'. Length, Date, Request-Id and Connection are
+ * added here; Content-Type is the caller's, except for the JSON ones. An
+ * answer given while body bytes are still to come closes the connection.
+ */
+void http_reply(struct http_conn *c, int status, const struct http_field *extra,
+		const void *body, size_t n);
+void http_reply_json(struct http_conn *c, int status, const char *json,
+		     size_t n);
+/* {"code": status, "error": word, "message": ..., "request_id": ...} */
+void http_error(struct http_conn *c, int status, const char *word,
+		const char *fmt, ...) PRINTF_LIKE(4, 5);
+
+/*
+ * An answer in pieces, chunked (until close for HTTP/1.0). `ready` (may be
+ * NULL) is called when http_reply_data() said false and the client took what
+ * was queued. Small pieces of one turn of the loop leave in one write.
+ */
+void http_reply_start(struct http_conn *c, int status,
+		      const struct http_field *extra,
+		      void (*ready)(struct http_conn *c, void *owner));
+/* Always queues; false when HTTP_OUT_HIGH is reached: wait for `ready`. */
+bool http_reply_data(struct http_conn *c, const void *p, size_t n);
+void http_reply_end(struct http_conn *c);
+
+/*
+ * Answers 101 and hands over the socket (non-blocking, no longer watched) and
+ * the bytes that came behind the request. With `out` the answer is not sent
+ * but appended there: the caller sends it in front of its own first bytes, in
+ * one write. `out` NULL: sent here. The body, if there is one, must have been
+ * read. On failure (-errno) the connection is finished, nothing is handed
+ * over and on_gone() is not called. `in` and `out` are initialised buffers.
+ */
+int http_upgrade(struct http_conn *c, const char *protocol,
+		 const struct http_field *extra, int *fd, struct buf *in,
+		 struct buf *out) MUST_CHECK;

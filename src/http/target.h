@@ -1,0 +1,35 @@
+/*
+ * Request targets: percent-decoding, done once and in one place, and its
+ * inverse for clients.
+ *
+ * A decoded path starts with '/', is UTF-8 and has no control byte, no
+ * backslash, no empty, "." or ".." segment (a slash at the end is allowed),
+ * and no slash that was encoded: what a route table compares is what there is.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "http/parse.h"
+
+/*
+ * `target` in origin-form. `path` has room for strlen(target) + 1 bytes;
+ * `query` points behind the '?' or to the end of `target`. 0 or -EINVAL.
+ */
+int http_target_split(const char *target, char *path,
+		      const char **query) MUST_CHECK;
+
+/*
+ * The decoded value of a query parameter ('+' is a space). 1 when it is there
+ * ("?all" has the value ""), 0 when not, -EINVAL when it is given twice or is
+ * not UTF-8 or has control bytes, -ENAMETOOLONG when it does not fit.
+ */
+int http_query(const struct http_head *h, const char *name, char *out,
+	       size_t cap) MUST_CHECK;
+
+/* Appends `s` percent-encoded, as one path segment or query value. */
+void http_encode(struct buf *b, const char *s);
+
+/* Is this valid UTF-8 (no surrogates, no overlong forms)? */
+bool http_is_utf8(const char *s, size_t n);
