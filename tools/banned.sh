@@ -35,9 +35,9 @@ while read -r name instead; do
 	[ -n "$name" ] || continue
 	# Comments and strings may talk about them.
 	# shellcheck disable=SC2086 # a list of words
-	hits=$(grep -nE "(^|[^A-Za-z0-9_.>])$name[ ]*\(" $files |
+	hits=$(grep -nE "(^|[^A-Za-z0-9_.>])${name} *\(" $files |
 		grep -vE '^[^:]*:[0-9]+:[[:space:]]*(/?\*|//)' |
-		grep -vE "\"[^\"]*$name[ ]*\([^\"]*\"" || true)
+		grep -vE "\"[^\"]*${name} *\([^\"]*\"" || true)
 	[ -n "$hits" ] || continue
 	echo "$hits" | sed "s/\$/   <- $name is banned: use $instead/"
 	bad=1

@@ -1,0 +1,52 @@
+#!/bin/sh
+# make install. BUILD, PREFIX and DESTDIR come from the Makefile. With an empty
+# DESTDIR this is a live system: users are made and systemd is told.
+set -eu
+cd "$(dirname "$0")/.."
+: "${BUILD:?}" "${PREFIX:?}"
+to=${DESTDIR-}$PREFIX
+etc=${DESTDIR-}/etc/carrel
+
+put() { # mode, target directory, files
+	mode=$1 dir=$2
+	shift 2
+	install -d "$dir"
+	for f in "$@"; do
+		# Renamed into place: a program that runs keeps its file.
+		install -m "$mode" "$f" "$dir/.new.${f##*/}"
+		mv -f "$dir/.new.${f##*/}" "$dir/${f##*/}"
+	done
+}
+
+put 755 "$to/bin" "$BUILD/bin/carrel"
+put 755 "$to/sbin" "$BUILD/bin/carreld"
+for role in api warden worker agent sudo; do
+	put 755 "$to/libexec/carrel" "$BUILD/bin/carrel-$role"
+done
+if [ -d images ]; then
+	install -d "$to/share/carrel/images"
+	cp -R images/. "$to/share/carrel/images/"
+fi
+put 755 "$to/libexec/carrel" packaging/users.sh
+put 644 "$to/share/doc/carrel" README.md LICENSE docs/*.md packaging/packages.txt
+
+# The configuration of a running installation is the administrator's.
+libexec="#libexec_dir = /usr/local/libexec/carrel"
+[ "$PREFIX" = /usr/local ] || libexec="libexec_dir = $PREFIX/libexec/carrel"
+install -d "$etc"
+sed "s|^@LIBEXEC@\$|$libexec|" packaging/carrel.conf.in >"$etc/carrel.conf.example"
+[ -e "$etc/carrel.conf" ] || cp "$etc/carrel.conf.example" "$etc/carrel.conf"
+
+install -d "$to/lib/systemd/system"
+sed "s|@PREFIX@|$PREFIX|g" packaging/carrel.service.in \
+	>"$to/lib/systemd/system/carrel.service"
+put 644 "$to/lib/systemd/system" packaging/carrel-box.service
+
+[ -z "${DESTDIR-}" ] || exit 0
+packaging/users.sh
+if [ -d /run/systemd/system ]; then
+	systemctl daemon-reload
+fi
+echo "installed below $PREFIX; start it with:" \
+	"$([ -d /run/systemd/system ] && echo 'systemctl enable --now carrel' ||
+		echo "$PREFIX/sbin/carreld --background")"

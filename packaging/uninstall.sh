@@ -1,0 +1,66 @@
+#!/bin/sh
+# make uninstall. Ends every sandbox, stops the daemon, removes the programs.
+# PURGE=1 also removes images, volumes, the configuration and the user.
+set -eu
+: "${PREFIX:?}"
+to=${DESTDIR-}$PREFIX
+
+stop_live() {
+	if [ -x "$PREFIX/bin/carrel" ]; then
+		"$PREFIX/bin/carrel" rm --all --force >/dev/null 2>&1 || true
+	fi
+	if [ -d /run/systemd/system ]; then
+		systemctl disable --now carrel.service 2>/dev/null || true
+		systemctl stop carrel-box.service 2>/dev/null || true
+	fi
+	# Started by hand: the process that runs the installed program.
+	for exe in /proc/[0-9]*/exe; do
+		case $(readlink "$exe" 2>/dev/null) in
+		"$PREFIX/sbin/carreld" | "$PREFIX/sbin/carreld (deleted)")
+			pid=${exe#/proc/}
+			pid=${pid%/exe}
+			kill "$pid" 2>/dev/null || continue
+			for _ in 1 2 3 4 5 6 7 8 9 10; do
+				[ -d "/proc/$pid" ] || break
+				sleep 0.3
+			done
+			;;
+		esac
+	done
+}
+
+purge_live() {
+	state=/var/lib/carrel
+	if mountpoint -q "$state/pool"; then
+		umount "$state/pool"
+	fi
+	for dev in $(losetup -j "$state/pool.img" 2>/dev/null | cut -d: -f1); do
+		losetup -d "$dev" 2>/dev/null || true # autoclear may be faster
+	done
+	rm -rf --one-file-system "$state" /run/carrel
+	if getent passwd carrel >/dev/null; then
+		userdel carrel
+	fi
+	if getent group carrel >/dev/null; then
+		groupdel carrel
+	fi
+}
+
+if [ -z "${DESTDIR-}" ]; then
+	[ "$(id -u)" = 0 ] || { echo "make uninstall: run this as root" >&2; exit 1; }
+	stop_live
+fi
+rm -f "$to/bin/carrel" "$to/sbin/carreld" \
+	"$to/lib/systemd/system/carrel.service" \
+	"$to/lib/systemd/system/carrel-box.service" \
+	"${DESTDIR-}/etc/carrel/carrel.conf.example"
+rm -rf "$to/libexec/carrel" "$to/share/carrel" "$to/share/doc/carrel"
+if [ -n "${PURGE-}" ]; then
+	rm -rf "${DESTDIR-}/etc/carrel"
+	[ -n "${DESTDIR-}" ] || purge_live
+else
+	echo "kept: /etc/carrel, /var/lib/carrel (PURGE=1 removes them)"
+fi
+if [ -z "${DESTDIR-}" ] && [ -d /run/systemd/system ]; then
+	systemctl daemon-reload
+fi
