@@ -26,10 +26,14 @@ struct store_ops;
 
 struct store {
 	const struct store_ops *ops;
-	int root_fd;
-	bool disk_limit;      /* limits are enforced */
-	bool simple_quota;    /* by simple quotas (else classic qgroups) */
-	uint64_t next_family; /* driver's own: next level-1 group or project */
+	int root_fd;       /* the pool's root, to read and to ioctl */
+	int tree_fd;       /* its detached mount; -1 once attached */
+	int usage_fd;      /* driver's own: live usage figures, or -1 */
+	bool disk_limit;   /* limits are enforced */
+	bool simple_quota; /* by simple quotas (else classic qgroups) */
+	/* Driver's own marks; store_sweep() touches only what is below. */
+	uint64_t next_family;  /* next level-1 group or project */
+	uint64_t newest_group; /* highest level-0 group made so far */
 };
 
 struct store_status {
@@ -41,15 +45,33 @@ struct store_status {
 /*
  * Opens the pool that the configuration names, making and mounting it when it
  * is not there: state_dir/pool.img on a loop device (direct I/O), mounted
- * nosuid,nodev at state_dir/pool, below a 0700 directory. `pool` may instead
- * name an existing directory. Called once at start-up, before the warden locks
- * itself in; may run mkfs.btrfs. Safe to call again after a crash: finds the
- * loop device and the mount that are there.
+ * nosuid,nodev,noexec at state_dir/pool.d/mnt, where pool.d is 0700. `pool`
+ * may instead name an existing directory. Called once at start-up, before the
+ * warden locks itself in; may run mkfs.btrfs. Safe to call again after a
+ * crash: finds the loop device and the mount that are there.
+ *
+ * root_fd lies on a detached clone of the mount, so that nosuid,nodev,noexec
+ * hold whatever the host's own mount says. noexec does not reach through an
+ * overlay: programs of an image run. The descriptors do not keep the host's
+ * mounts busy, the file system they do.
  */
 int store_open(struct store *s, const struct conf *c, struct err *e) MUST_CHECK;
-/* Unmounts what store_open() mounted, detaches the loop device. For tests and
- * uninstall; the daemon leaves the pool mounted. */
+/*
+ * Puts the detached mount at `target` (a directory) in the caller's mount
+ * namespace. open_tree(OPEN_TREE_CLONE) takes only mounts of the caller's own
+ * namespace: without this, volumes and images cannot be cloned for a launch.
+ * Call it once, after unshare(CLONE_NEWNS), while `target` can be named;
+ * root_fd stays valid (it is the same mount) through a later pivot_root.
+ */
+int store_attach(struct store *s, const char *target, struct err *e) MUST_CHECK;
+/* Closes the descriptors; the pool stays mounted. */
+void store_done(struct store *s);
+/* Unmounts what store_open() mounted; the loop device goes with the last
+ * user of the pool. For tests and uninstall. */
 int store_close(const struct conf *c, struct err *e) MUST_CHECK;
+/* store_close(), then removes the pool with all that is in it. An existing
+ * directory that `pool` names is emptied of our four directories only. */
+int store_destroy(const struct conf *c, struct err *e) MUST_CHECK;
 
 /*
  * A new volume with upper/ (0755, 0:0) and work/ (0700), at most `bytes` large.
@@ -60,7 +82,8 @@ int store_volume_new(struct store *s, const char *id, uint64_t bytes,
 		     bool allow_unlimited, struct err *e) MUST_CHECK;
 int store_volume_open(struct store *s, const char *id,
 		      struct err *e) MUST_CHECK;
-/* Out of the way at once (a rename); store_sweep() does the rest. */
+/* Out of the way at once (a rename); store_sweep() does the rest. ENOENT when
+ * there is none. */
 int store_volume_discard(struct store *s, const char *id,
 			 struct err *e) MUST_CHECK;
 int store_volume_usage(struct store *s, const char *id, uint64_t *bytes,
@@ -69,7 +92,10 @@ int store_volume_usage(struct store *s, const char *id, uint64_t *bytes,
 int store_volume_next(struct store *s, const char *after,
 		      char id[ID_CAP]) MUST_CHECK;
 
-/* An empty directory under stage/; returns an O_PATH descriptor of it. */
+/*
+ * An empty directory (0755, 0:0) under stage/; returns an O_PATH descriptor.
+ * Where limits are enforced it can never take the pool below 10 % free.
+ */
 int store_image_stage(struct store *s, const char *id,
 		      struct err *e) MUST_CHECK;
 /* stage/ID becomes images/ID, read-only, on disk before this returns. */
@@ -77,7 +103,8 @@ int store_image_commit(struct store *s, const char *id,
 		       struct err *e) MUST_CHECK;
 /* O_PATH descriptor of a committed image. */
 int store_image_open(struct store *s, const char *id, struct err *e) MUST_CHECK;
-/* Staged or committed. */
+/* Staged or committed; ENOENT when neither. The caller knows that no sandbox
+ * uses it. */
 int store_image_discard(struct store *s, const char *id,
 			struct err *e) MUST_CHECK;
 int store_image_next(struct store *s, const char *after,
@@ -90,7 +117,15 @@ int store_status(struct store *s, struct store_status *out,
 
 /*
  * Destroys what is in trash/ and stale quota groups. Takes as long as it
- * takes: run in a child process. Never crosses into another mount, follows no
- * link, is not deep in recursion for deep trees.
+ * takes: run in a child, forked by the process that makes the volumes while no
+ * store call of its own is under way (the child goes by the marks in `s` to
+ * leave alone what is made meanwhile). May be killed at any time, may run
+ * while volumes are made and discarded; a second one at the same time does
+ * nothing. Never crosses into another mount, follows no link, needs no more
+ * descriptors or stack for deep trees.
+ *
+ * Returns 0, or 1 when something is left for a later sweep: another sweep is
+ * at work, or quota groups wait for the kernel to finish freeing (btrfs: its
+ * next commit, within 30 s). Call again then, a minute later.
  */
 int store_sweep(struct store *s, struct err *e) MUST_CHECK;
