@@ -106,7 +106,7 @@ $(B)/tools/mkfilter: tools/mkfilter.c | $(B)/.deps
 	$(Q)$(CC) -O1 -g -std=gnu11 $(WARN) -D_GNU_SOURCE -Isrc -o $@ $<
 $(B)/gen/seccomp/%.inc: src/seccomp/%.policy $(wildcard src/seccomp/*.policy) $(B)/tools/mkfilter
 	@mkdir -p $(@D)
-	$(Q)$(B)/tools/mkfilter $< > $@.new && mv $@.new $@
+	$(Q)$(B)/tools/mkfilter $(if $(SAN),-s) $< > $@.new && mv $@.new $@
 
 -include $(shell find $(B) -name '*.d' 2>/dev/null)
 

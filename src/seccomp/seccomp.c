@@ -1,0 +1,56 @@
+/* The compiled filters (policies beside this file), and how to install one. */
+#include "seccomp/seccomp.h"
+
+#include <errno.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static const struct sock_filter code_sandbox[] = {
+#include "seccomp/sandbox.inc"
+};
+static const struct sock_filter code_agent[] = {
+#include "seccomp/agent.inc"
+};
+static const struct sock_filter code_api[] = {
+#include "seccomp/api.inc"
+};
+static const struct sock_filter code_warden[] = {
+#include "seccomp/warden.inc"
+};
+static const struct sock_filter code_worker[] = {
+#include "seccomp/worker.inc"
+};
+
+/* clang-format off */
+#define FILTER(n) \
+	_Static_assert(sizeof(code_##n) / sizeof(code_##n[0]) < BPF_MAXINSNS, \
+		       "longer than the kernel takes"); \
+	const struct seccomp_filter filter_##n = { \
+		.name = #n, .code = code_##n, \
+		.len = sizeof(code_##n) / sizeof(code_##n[0]), \
+	}
+/* clang-format on */
+
+FILTER(sandbox);
+FILTER(agent);
+FILTER(api);
+FILTER(warden);
+FILTER(worker);
+
+int seccomp_install(const struct seccomp_filter *f)
+{
+	struct sock_fprog prog = {
+		.len = f->len,
+		.filter = (struct sock_filter *)f->code,
+	};
+
+	/*
+	 * No flags: SPEC_ALLOW would switch mitigations off, and there is one
+	 * thread. glibc has no wrapper.
+	 */
+	if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &prog) < 0)
+		return -errno;
+	return 0;
+}
