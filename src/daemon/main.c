@@ -1,0 +1,297 @@
+/*
+ * The supervisor: starts the roles, restarts the ones that die (with a
+ * growing pause), and ends them when it is told to stop. It reads its own
+ * configuration and nothing else, holds no descriptor of anyone, and never
+ * touches a sandbox: those belong to no role's lifetime.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/clock.h"
+#include "base/conf.h"
+#include "base/fd.h"
+#include "base/opt.h"
+#include "base/product.h"
+
+enum {
+	PAUSE_MIN_MS = 50,
+	PAUSE_MAX_MS = 5000,
+	STEADY_MS = 10000, /* alive this long: the next pause is short again */
+	STOP_MS = 5000,    /* a role that does not stop by then is killed */
+	READY_MS = 120000, /* making the pool may take a while */
+};
+
+struct role {
+	const char *program;
+	pid_t pid; /* 0: not running */
+	uint64_t started_ms, next_ms, pause_ms;
+};
+
+static struct role roles[] = {
+	{ .program = PRODUCT "-warden" },
+	{ .program = PRODUCT "-api" },
+};
+
+static void role_exec(const struct role *r, const struct conf *c,
+		      const char *conf_path)
+{
+	char path[CONF_PATH + 64];
+	const char *argv[] = { r->program, "--config", conf_path, NULL };
+	sigset_t none;
+
+	if (!conf_path)
+		argv[1] = NULL;
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	/* A role never outlives us: two wardens at once must not be. */
+	prctl(PR_SET_PDEATHSIG, SIGTERM);
+	snprintf(path, sizeof(path), "%s/%s", c->libexec_dir, r->program);
+	execv(path, (char **)argv);
+	log_err("start %s: %s", path, strerror(errno));
+	_exit(127);
+}
+
+static void role_start(struct role *r, const struct conf *c,
+		       const char *conf_path)
+{
+	uint64_t now = clock_boot_ms();
+
+	r->started_ms = now;
+	r->pid = fork();
+	if (r->pid == 0)
+		role_exec(r, c, conf_path);
+	if (r->pid < 0) {
+		r->pid = 0;
+		r->next_ms = now + PAUSE_MAX_MS;
+		log_err("fork: %s", strerror(errno));
+	}
+}
+
+static void role_ended(struct role *r, int status)
+{
+	uint64_t now = clock_boot_ms();
+
+	if (now - r->started_ms > STEADY_MS)
+		r->pause_ms = 0;
+	r->next_ms = now + r->pause_ms;
+	log_warn("role=%s ended status=%#x, starting again in %llu ms",
+		 r->program, (unsigned)status, (unsigned long long)r->pause_ms);
+	r->pause_ms = r->pause_ms ? 2 * r->pause_ms : PAUSE_MIN_MS;
+	if (r->pause_ms > PAUSE_MAX_MS)
+		r->pause_ms = PAUSE_MAX_MS;
+	r->pid = 0;
+}
+
+/* Also reaps agents whose warden died: we are their subreaper. */
+static void reap(bool stopping)
+{
+	int status;
+	pid_t pid;
+	size_t i;
+
+	while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
+		for (i = 0; i < ARRAY_LEN(roles); i++)
+			if (roles[i].pid == pid) {
+				if (stopping)
+					roles[i].pid = 0;
+				else
+					role_ended(&roles[i], status);
+			}
+}
+
+static bool any_running(void)
+{
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(roles); i++)
+		if (roles[i].pid)
+			return true;
+	return false;
+}
+
+static void signal_roles(int sig)
+{
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(roles); i++)
+		if (roles[i].pid)
+			kill(roles[i].pid, sig);
+}
+
+static void stop_roles(int sig_fd)
+{
+	struct pollfd p = { .fd = sig_fd, .events = POLLIN };
+	struct signalfd_siginfo si;
+	uint64_t until = clock_boot_ms() + STOP_MS;
+
+	signal_roles(SIGTERM);
+	for (;;) {
+		reap(true);
+		if (!any_running())
+			return;
+		if (clock_boot_ms() > until)
+			signal_roles(SIGKILL);
+		if (poll(&p, 1, 100) > 0 && read(sig_fd, &si, sizeof(si)) < 0)
+			return;
+	}
+}
+
+static int start_due(const struct conf *c, const char *conf_path)
+{
+	uint64_t now = clock_boot_ms(), wait = 3600 * 1000;
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(roles); i++) {
+		struct role *r = &roles[i];
+
+		if (r->pid)
+			continue;
+		if (r->next_ms <= now)
+			role_start(r, c, conf_path);
+		else if (r->next_ms - now < wait)
+			wait = r->next_ms - now;
+	}
+	return (int)wait;
+}
+
+static int supervise(const struct conf *c, const char *conf_path)
+{
+	AUTO_CLOSE int sig_fd = -1;
+	struct signalfd_siginfo si;
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGCHLD);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGINT);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	sig_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	if (sig_fd < 0)
+		die("signalfd: %s", strerror(errno));
+	if (prctl(PR_SET_CHILD_SUBREAPER, 1) < 0)
+		die("become subreaper: %s", strerror(errno));
+	for (;;) {
+		struct pollfd p = { .fd = sig_fd, .events = POLLIN };
+		int wait = start_due(c, conf_path);
+
+		if (poll(&p, 1, wait) > 0 &&
+		    read(sig_fd, &si, sizeof(si)) == sizeof(si) &&
+		    si.ssi_signo != SIGCHLD) {
+			log_info("stopping, sandboxes go on");
+			stop_roles(sig_fd);
+			return 0;
+		}
+		reap(false);
+	}
+}
+
+/* One supervisor per run directory; the lock goes with the process. */
+static void lock_run_dir(const struct conf *c)
+{
+	char path[CONF_PATH + 16], pid[24];
+	int fd;
+
+	if (mkdir(c->run_dir, 0755) < 0 && errno != EEXIST)
+		die("create %s: %s", c->run_dir, strerror(errno));
+	snprintf(path, sizeof(path), "%s/daemon.pid", c->run_dir);
+	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
+	if (fd < 0)
+		die("open %s: %s", path, strerror(errno));
+	if (flock(fd, LOCK_EX | LOCK_NB) < 0)
+		die("already running (%s is locked)", path);
+	snprintf(pid, sizeof(pid), "%d\n", (int)getpid());
+	if (ftruncate(fd, 0) < 0 || write_full(fd, pid, strlen(pid)) < 0)
+		die("write %s: %s", path, strerror(errno));
+}
+
+/* The parent of --background: waits until the api answers. */
+static int await_ready(const struct conf *c, pid_t pid, const char *log_path)
+{
+	char path[CONF_PATH + 16];
+	uint64_t until = clock_boot_ms() + READY_MS;
+
+	snprintf(path, sizeof(path), "%s/api.sock", c->run_dir);
+	while (clock_boot_ms() < until) {
+		AUTO_CLOSE int fd = unix_connect(path, SOCK_STREAM);
+
+		if (fd >= 0)
+			return 0;
+		if (waitpid(pid, NULL, WNOHANG) == pid)
+			break;
+		poll(NULL, 0, 20);
+	}
+	fprintf(stderr, PRODUCT "d: did not start, see %s\n", log_path);
+	return 1;
+}
+
+static void go_background(const struct conf *c)
+{
+	char log_path[CONF_PATH + 16];
+	int null_fd, log_fd;
+	pid_t pid;
+
+	if (mkdir(c->state_dir, 0755) < 0 && errno != EEXIST)
+		die("create %s: %s", c->state_dir, strerror(errno));
+	snprintf(log_path, sizeof(log_path), "%s/daemon.log", c->state_dir);
+	log_fd =
+		open(log_path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0640);
+	null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+	if (log_fd < 0 || null_fd < 0)
+		die("open %s: %s", log_path, strerror(errno));
+	pid = fork();
+	if (pid < 0)
+		die("fork: %s", strerror(errno));
+	if (pid > 0)
+		_exit(await_ready(c, pid, log_path));
+	setsid();
+	if (chdir("/") < 0 || dup2(null_fd, 0) < 0 || dup2(null_fd, 1) < 0 ||
+	    dup2(log_fd, 2) < 0)
+		die("detach: %s", strerror(errno));
+}
+
+int main(int argc, char **argv)
+{
+	const char *conf_path = NULL;
+	bool background = false, help = false;
+	const struct opt opts[] = {
+		{ "config", 'c', OPT_TEXT, &conf_path, "FILE",
+		  "configuration (default " DEFAULT_CONF ")" },
+		{ "background", 'b', OPT_FLAG, &background, NULL,
+		  "go on in the background once it is ready" },
+		{ "help", 'h', OPT_FLAG, &help, NULL, "this text" },
+		{ 0 },
+	};
+	struct conf c;
+	struct err e = { 0 };
+
+	log_init("daemon", LOG_INFO);
+	if (opt_parse(opts, argc, argv, &e) < 0)
+		die("%s", e.msg);
+	if (help) {
+		printf("usage: " PRODUCT "d [OPTIONS]\n");
+		opt_help(opts);
+		return 0;
+	}
+	if (geteuid() != 0)
+		die("needs root: try 'sudo %s'", argv[0]);
+	if (conf_load(&c, conf_path, &e) < 0)
+		die("%s", e.msg);
+	umask(022);
+	if (background)
+		go_background(&c);
+	lock_run_dir(&c);
+	return supervise(&c, conf_path);
+}

@@ -1,0 +1,522 @@
+/*
+ * See cgroup.h for the layout. All work is relative to descriptors of our
+ * parent groups that were opened at start: nothing here depends on the mount
+ * namespace of the caller.
+ */
+#include "sandbox/cgroup.h"
+
+#include <assert.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/fd.h"
+#include "sandbox/mount.h"
+#include "sandbox/walls.h"
+
+#define CGROUP_ROOT "/sys/fs/cgroup"
+
+/* The v1 hierarchies that are used where the controllers are still on v1. */
+static const struct v1 {
+	const char *name;
+	bool needed; /* without it limits would not hold */
+	bool viewed; /* shown inside: Java wants all of these or none */
+} v1_table[] = {
+	{ "memory", true, true },  { "cpu", true, true },
+	{ "pids", true, false },   { "cpuacct", false, true },
+	{ "cpuset", false, true }, { "blkio", false, false },
+};
+enum { V1_MEMORY, V1_CPU, V1_PIDS, V1_CPUACCT, V1_CPUSET, V1_BLKIO };
+static_assert(ARRAY_LEN(v1_table) == CGROUP_V1_MAX, "a row each");
+
+/* What a missing knob means: some kernels have no swap accounting. */
+static int knob(int dir_fd, const char *file, const char *value, bool may_miss,
+		struct err *e)
+{
+	int r = knob_write_at(dir_fd, file, value);
+
+	if (r == -ENOENT && may_miss)
+		return 0;
+	if (r < 0)
+		return err_set(e, -r, "write '%s' to %s: %s", value, file,
+			       strerror(-r));
+	return 0;
+}
+
+static int knob_num(int dir_fd, const char *file, uint64_t value, bool may_miss,
+		    struct err *e)
+{
+	char num[24];
+
+	snprintf(num, sizeof(num), "%llu", (unsigned long long)value);
+	return knob(dir_fd, file, num, may_miss, e);
+}
+
+static int open_dir(int at_fd, const char *path)
+{
+	return openat(at_fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
+static bool is_cgroup2(int fd)
+{
+	struct statfs s;
+
+	return fstatfs(fd, &s) == 0 && s.f_type == CGROUP2_SUPER_MAGIC;
+}
+
+/* cpuset of v1 gives a new group no processors unless it is told to. */
+static int cpuset_inherit(int parent_fd, int fd, struct err *e)
+{
+	static const char *const files[] = { "cpuset.cpus", "cpuset.mems" };
+	char value[256];
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(files); i++) {
+		if (read_file_at(parent_fd, files[i], value, sizeof(value)) < 0)
+			return err_sys(e, "read %s", files[i]);
+		if (knob(fd, files[i], value, false, e) < 0)
+			return -e->code;
+	}
+	return knob(fd, "cgroup.clone_children", "1", false, e);
+}
+
+static int enable_controllers(int fd, struct err *e)
+{
+	static const char *const names[] = { "+cpu", "+memory", "+pids" };
+	size_t i;
+	int r;
+
+	for (i = 0; i < ARRAY_LEN(names); i++)
+		if (knob(fd, "cgroup.subtree_control", names[i], false, e) < 0)
+			return err_wrap(e, "enable controller %s",
+					names[i] + 1);
+	/* Weights only: a kernel without it is no reason to stop. */
+	r = knob_write_at(fd, "cgroup.subtree_control", "+io");
+	return r == -EBUSY ? err_set(e, EBUSY, "enable controller io") : 0;
+}
+
+/* Opens our parent group below `root_fd`, making each part of the path. */
+static int make_parent(int root_fd, const char *path, bool v2, bool cpuset,
+		       struct err *e)
+{
+	AUTO_CLOSE int fd = dup(root_fd);
+	char copy[CONF_PATH], *save = NULL, *part;
+
+	if (fd < 0)
+		return err_sys(e, "dup");
+	if (v2 && enable_controllers(fd, e) < 0)
+		return -e->code;
+	snprintf(copy, sizeof(copy), "%s", path);
+	for (part = strtok_r(copy, "/", &save); part;
+	     part = strtok_r(NULL, "/", &save)) {
+		AUTO_CLOSE int up_fd = take_fd(&fd);
+
+		if (mkdirat(up_fd, part, 0755) < 0 && errno != EEXIST)
+			return err_sys(e, "create cgroup %s", path);
+		fd = open_dir(up_fd, part);
+		if (fd < 0)
+			return err_sys(e, "open cgroup %s", path);
+		if (v2 && enable_controllers(fd, e) < 0)
+			return -e->code;
+		if (cpuset && cpuset_inherit(up_fd, fd, e) < 0)
+			return -e->code;
+	}
+	return take_fd(&fd);
+}
+
+static int open_v1(struct cgroup_host *h, size_t i, struct err *e)
+{
+	char path[64];
+	AUTO_CLOSE int root_fd = -1;
+	struct stat cpu, own;
+
+	snprintf(path, sizeof(path), CGROUP_ROOT "/%s", v1_table[i].name);
+	root_fd = open_dir(AT_FDCWD, path);
+	if (root_fd < 0 && v1_table[i].needed)
+		return err_set(e, ENOTSUP,
+			       "no cgroup controller '%s' (looked at %s); "
+			       "mount it, or boot with cgroup v2",
+			       v1_table[i].name, path);
+	if (root_fd < 0)
+		return 0;
+	/* cpu and cpuacct are often one hierarchy: then cpu's row is enough */
+	if (i == V1_CPUACCT && fstat(h->v1_fd[V1_CPU], &cpu) == 0 &&
+	    fstat(root_fd, &own) == 0 && cpu.st_dev == own.st_dev)
+		return 0;
+	h->v1_fd[i] = make_parent(root_fd, h->path, false, i == V1_CPUSET, e);
+	return h->v1_fd[i] < 0 ? h->v1_fd[i] : 0;
+}
+
+/* systemd's delegated unit when there is one, else a group of our own. */
+static void choose_parent(struct cgroup_host *h, const struct conf *c,
+			  int root_fd)
+{
+	static const char unit[] = "/system.slice/carrel-box.service";
+
+	if (strcmp(c->cgroup, "auto") != 0)
+		snprintf(h->path, sizeof(h->path), "%s", c->cgroup);
+	else if (faccessat(root_fd, unit + 1, F_OK, 0) == 0)
+		snprintf(h->path, sizeof(h->path), "%s", unit);
+	else
+		snprintf(h->path, sizeof(h->path), "/carrel");
+}
+
+int cgroup_host_open(struct cgroup_host *h, const struct conf *c, struct err *e)
+{
+	AUTO_CLOSE int root_fd = open_dir(AT_FDCWD, CGROUP_ROOT);
+	size_t i;
+
+	*h = (struct cgroup_host){ .unified_fd = -1 };
+	for (i = 0; i < CGROUP_V1_MAX; i++)
+		h->v1_fd[i] = -1;
+	if (root_fd < 0)
+		return err_sys(e, "open " CGROUP_ROOT " (is it mounted?)");
+	h->v2 = is_cgroup2(root_fd);
+	if (!h->v2) {
+		/* Kill and freeze exist only in the unified tree. A mount of
+		 * our own works whether or not the host has one. */
+		close(root_fd);
+		root_fd = mount_new("cgroup2", NULL, 0, e);
+		if (root_fd < 0)
+			return err_wrap(e, "unified cgroup tree");
+	}
+	choose_parent(h, c, root_fd);
+	h->unified_fd = make_parent(root_fd, h->path, h->v2, false, e);
+	if (h->unified_fd < 0)
+		return -e->code;
+	for (i = 0; !h->v2 && i < CGROUP_V1_MAX; i++)
+		if (open_v1(h, i, e) < 0)
+			return -e->code;
+	return 0;
+}
+
+static void slot_name(unsigned slot, char name[16])
+{
+	snprintf(name, 16, "b%u", slot);
+}
+
+void cgroup_box_close(struct cgroup_box *b)
+{
+	size_t i;
+
+	auto_close(&b->unified_fd);
+	auto_close(&b->user_fd);
+	auto_close(&b->top_fd);
+	auto_close(&b->v1_user_tasks);
+	for (i = 0; i < CGROUP_V1_MAX; i++)
+		auto_close(&b->v1_tasks[i]);
+}
+
+static int make_v1(const struct cgroup_host *h, size_t i, const char *name,
+		   struct cgroup_box *b, struct err *e)
+{
+	char path[40];
+
+	if (h->v1_fd[i] < 0)
+		return 0;
+	if (mkdirat(h->v1_fd[i], name, 0755) < 0)
+		return err_sys(e, "create cgroup %s of %s", name,
+			       v1_table[i].name);
+	snprintf(path, sizeof(path), "%s/tasks", name);
+	b->v1_tasks[i] = openat(h->v1_fd[i], path, O_WRONLY | O_CLOEXEC);
+	if (b->v1_tasks[i] < 0)
+		return err_sys(e, "open %s of %s", path, v1_table[i].name);
+	if (i != V1_CPU)
+		return 0;
+	snprintf(path, sizeof(path), "%s/user", name);
+	if (mkdirat(h->v1_fd[i], path, 0755) < 0)
+		return err_sys(e, "create cgroup %s", path);
+	snprintf(path, sizeof(path), "%s/user/tasks", name);
+	b->v1_user_tasks = openat(h->v1_fd[i], path, O_WRONLY | O_CLOEXEC);
+	b->user_fd = openat(h->v1_fd[i], path, O_WRONLY | O_CLOEXEC);
+	if (b->v1_user_tasks < 0 || b->user_fd < 0)
+		return err_sys(e, "open %s", path);
+	return 0;
+}
+
+int cgroup_make(const struct cgroup_host *h, unsigned slot,
+		struct cgroup_box *b, struct err *e)
+{
+	char name[16];
+	size_t i;
+
+	*b = (struct cgroup_box){ .slot = slot,
+				  .unified_fd = -1,
+				  .user_fd = -1,
+				  .top_fd = -1,
+				  .v1_user_tasks = -1 };
+	for (i = 0; i < CGROUP_V1_MAX; i++)
+		b->v1_tasks[i] = -1;
+	slot_name(slot, name);
+	if (mkdirat(h->unified_fd, name, 0755) < 0)
+		return err_sys(e, "create cgroup %s", name);
+	b->top_fd = open_dir(h->unified_fd, name);
+	b->unified_fd = open_dir(h->unified_fd, name);
+	if (b->top_fd < 0 || b->unified_fd < 0)
+		return err_sys(e, "open cgroup %s", name);
+	for (i = 0; i < CGROUP_V1_MAX; i++)
+		if (make_v1(h, i, name, b, e) < 0)
+			return -e->code;
+	return 0;
+}
+
+/*
+ * CLONE_INTO_CGROUP by the agent needs write access to cgroup.procs of the
+ * target and of the common ancestor. The sandbox cannot use it: its own view
+ * of the tree is read-only, and nobody inside has the agent's id.
+ */
+int cgroup_split(const struct cgroup_host *h, struct cgroup_box *b,
+		 uid_t agent_uid, struct err *e)
+{
+	static const char *const open_to_agent[] = { "cgroup.procs",
+						     "user/cgroup.procs" };
+	size_t i;
+
+	if (!h->v2)
+		return 0;
+	if (knob(b->top_fd, "cgroup.subtree_control", "+cpu +memory +pids",
+		 false, e) < 0)
+		return -e->code;
+	if (mkdirat(b->top_fd, "agent", 0755) < 0 ||
+	    mkdirat(b->top_fd, "user", 0755) < 0)
+		return err_sys(e, "split cgroup b%u", b->slot);
+	for (i = 0; i < ARRAY_LEN(open_to_agent); i++)
+		if (fchownat(b->top_fd, open_to_agent[i], agent_uid, (gid_t)-1,
+			     0) < 0)
+			return err_sys(e, "chown %s of b%u", open_to_agent[i],
+				       b->slot);
+	close(b->unified_fd);
+	b->unified_fd = open_dir(b->top_fd, "agent");
+	b->user_fd = open_dir(b->top_fd, "user");
+	if (b->unified_fd < 0 || b->user_fd < 0)
+		return err_sys(e, "open cgroup b%u", b->slot);
+	return 0;
+}
+
+static int limit_v2(const struct cgroup_box *b, const struct cgroup_limits *l,
+		    struct err *e)
+{
+	char cpu[40];
+
+	snprintf(cpu, sizeof(cpu), "%llu 100000",
+		 (unsigned long long)l->cpus_milli * 100);
+	if (knob_num(b->top_fd, "memory.max", l->mem_bytes, false, e) < 0 ||
+	    knob(b->top_fd, "memory.swap.max", "0", true, e) < 0 ||
+	    knob_num(b->top_fd, "pids.max", l->pids, false, e) < 0 ||
+	    /* Shown again where runtimes look for it. */
+	    knob_num(b->user_fd, "memory.max", l->mem_bytes, false, e) < 0 ||
+	    knob(b->user_fd, "cpu.max", cpu, false, e) < 0)
+		return -e->code;
+	return 0;
+}
+
+static int limit_v1(const struct cgroup_host *h, const char *name,
+		    const struct cgroup_limits *l, struct err *e)
+{
+	AUTO_CLOSE int mem_fd = open_dir(h->v1_fd[V1_MEMORY], name);
+	AUTO_CLOSE int cpu_fd = open_dir(h->v1_fd[V1_CPU], name);
+	AUTO_CLOSE int pids_fd = open_dir(h->v1_fd[V1_PIDS], name);
+
+	if (mem_fd < 0 || cpu_fd < 0 || pids_fd < 0)
+		return err_sys(e, "open cgroup %s", name);
+	if (knob_num(mem_fd, "memory.limit_in_bytes", l->mem_bytes, false, e) ||
+	    knob_num(mem_fd, "memory.memsw.limit_in_bytes", l->mem_bytes, true,
+		     e) ||
+	    knob_num(pids_fd, "pids.max", l->pids, false, e) ||
+	    knob_num(cpu_fd, "user/cpu.cfs_quota_us", l->cpus_milli * 100,
+		     false, e))
+		return -e->code;
+	return 0;
+}
+
+int cgroup_limit(const struct cgroup_host *h, const struct cgroup_box *b,
+		 const struct cgroup_limits *l, struct err *e)
+{
+	char name[16];
+
+	if (!WALL(LIMITS))
+		return 0;
+	slot_name(b->slot, name);
+	if (h->v2)
+		return limit_v2(b, l, e);
+	return limit_v1(h, name, l, e);
+}
+
+int cgroup_join_self(const struct cgroup_box *b, bool user)
+{
+	size_t i;
+
+	for (i = 0; i < CGROUP_V1_MAX; i++) {
+		int fd = b->v1_tasks[i];
+
+		if (i == V1_CPU && user)
+			fd = b->v1_user_tasks;
+		/* "0" is the writer: far faster than a parent's write of a
+		 * pid to cgroup.procs, which waits for a grace period. */
+		if (fd >= 0 && write(fd, "0", 1) != 1)
+			return -errno;
+	}
+	return 0;
+}
+
+int cgroup_kill(const struct cgroup_host *h, unsigned slot, struct err *e)
+{
+	char path[40];
+	int r;
+
+	snprintf(path, sizeof(path), "b%u/cgroup.kill", slot);
+	r = knob_write_at(h->unified_fd, path, "1");
+	if (r < 0 && r != -ENOENT)
+		return err_set(e, -r, "kill cgroup b%u: %s", slot,
+			       strerror(-r));
+	return 0;
+}
+
+static int remove_dir(int dir_fd, const char *path)
+{
+	if (dir_fd < 0 || unlinkat(dir_fd, path, AT_REMOVEDIR) == 0 ||
+	    errno == ENOENT)
+		return 0;
+	return -errno;
+}
+
+int cgroup_remove(const struct cgroup_host *h, unsigned slot)
+{
+	static const char *const parts[] = { "/user", "/agent", "" };
+	char path[40];
+	size_t i, k;
+	int r, bad = 0;
+
+	for (k = 0; k < ARRAY_LEN(parts); k++) {
+		snprintf(path, sizeof(path), "b%u%s", slot, parts[k]);
+		for (i = 0; i < CGROUP_V1_MAX; i++) {
+			r = remove_dir(h->v1_fd[i], path);
+			bad = bad ? bad : r;
+		}
+		/* Last: as long as it is there, the slot is known as used. */
+		r = bad ? 0 : remove_dir(h->unified_fd, path);
+		bad = bad ? bad : r;
+	}
+	return bad;
+}
+
+int cgroup_each(const struct cgroup_host *h, void (*fn)(void *ctx, unsigned),
+		void *ctx, struct err *e)
+{
+	int i;
+
+	for (i = -1; i < CGROUP_V1_MAX; i++) {
+		int fd = i < 0 ? h->unified_fd : h->v1_fd[i];
+		AUTO_DIR DIR *d = NULL;
+		struct dirent *de;
+		unsigned slot;
+
+		if (fd < 0)
+			continue;
+		fd = open_dir(fd, ".");
+		d = fd < 0 ? NULL : fdopendir(fd);
+		if (!d)
+			return err_sys(e, "list cgroups");
+		while ((de = readdir(d)))
+			if (sscanf(de->d_name, "b%u", &slot) == 1)
+				fn(ctx, slot);
+	}
+	return 0;
+}
+
+static uint64_t read_num(int dir_fd, const char *path)
+{
+	char text[64];
+
+	if (dir_fd < 0 || read_file_at(dir_fd, path, text, sizeof(text)) <= 0)
+		return 0;
+	return strtoull(text, NULL, 10);
+}
+
+/* The number behind `key` in a file of "key number" lines. */
+static uint64_t read_key(int dir_fd, const char *path, const char *key)
+{
+	char text[4096], *p;
+
+	if (dir_fd < 0 || read_file_at(dir_fd, path, text, sizeof(text)) <= 0)
+		return 0;
+	p = strstr(text, key);
+	return p ? strtoull(p + strlen(key), NULL, 10) : 0;
+}
+
+void cgroup_use(const struct cgroup_host *h, unsigned slot,
+		struct sandbox_use *u)
+{
+	char path[64];
+#define AT(file) (snprintf(path, sizeof(path), "b%u/" file, slot), path)
+
+	if (h->v2) {
+		u->cpu_us =
+			read_key(h->unified_fd, AT("cpu.stat"), "usage_usec ");
+		u->mem_bytes = read_num(h->unified_fd, AT("memory.current"));
+		u->pids = read_num(h->unified_fd, AT("pids.current"));
+		u->oom_kills = read_key(h->unified_fd, AT("memory.events"),
+					"oom_kill ");
+		return;
+	}
+	u->cpu_us = read_num(h->v1_fd[h->v1_fd[V1_CPUACCT] < 0 ? V1_CPU
+							       : V1_CPUACCT],
+			     AT("cpuacct.usage")) /
+		    1000;
+	u->mem_bytes =
+		read_num(h->v1_fd[V1_MEMORY], AT("memory.usage_in_bytes"));
+	u->pids = read_num(h->v1_fd[V1_PIDS], AT("pids.current"));
+	u->oom_kills = read_key(h->v1_fd[V1_MEMORY], AT("memory.oom_control"),
+				"oom_kill ");
+#undef AT
+}
+
+static int view_v1(int at_fd, const char *name, struct err *e)
+{
+	AUTO_CLOSE int fd = -1, dir_fd = -1;
+	const struct mount_opt opts[] = { { name, NULL }, { 0 } };
+
+	if (mkdirat(at_fd, name, 0755) < 0)
+		return err_sys(e, "mkdir /sys/fs/cgroup/%s", name);
+	dir_fd = openat(at_fd, name, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (dir_fd < 0)
+		return err_sys(e, "open /sys/fs/cgroup/%s", name);
+	fd = mount_new("cgroup", opts,
+		       VIEW_FLAGS | (WALL(CGROUPRO) ? MOUNT_ATTR_RDONLY : 0),
+		       e);
+	if (fd < 0)
+		return err_wrap(e, "cgroup view %s", name);
+	return mount_at(fd, dir_fd, e);
+}
+
+int cgroup_view(bool v2, int at_fd, struct err *e)
+{
+	size_t i;
+
+	if (v2) {
+		AUTO_CLOSE int fd = mount_new(
+			"cgroup2", NULL,
+			VIEW_FLAGS | (WALL(CGROUPRO) ? MOUNT_ATTR_RDONLY : 0),
+			e);
+
+		return fd < 0 ? fd : mount_at(fd, at_fd, e);
+	}
+	for (i = 0; i < CGROUP_V1_MAX; i++) {
+		char path[64];
+
+		if (!v1_table[i].viewed)
+			continue;
+		snprintf(path, sizeof(path), "%s", v1_table[i].name);
+		if (view_v1(at_fd, path, e) < 0)
+			return -e->code;
+	}
+	return 0;
+}

@@ -1,0 +1,87 @@
+/*
+ * Control groups of sandboxes. Each sandbox has a group named after its slot
+ * (bN) in every hierarchy that matters, in it the agent, and below it the
+ * group `user` for everything that the agent starts:
+ *
+ *	v2:	bN (memory, pids, io)  bN/agent  bN/user (cpu quota, memory)
+ *	v1:	memory/bN pids/bN cpuacct/bN cpuset/bN blkio/bN
+ *		cpu/bN (the agent) cpu/bN/user (quota)
+ *		and in the unified tree bN, for kill and freeze
+ *
+ * The agent is inside the memory and pids limits, but outside the cpu quota:
+ * a throttled agent could neither answer nor reap.
+ *
+ * A group is used once: after cgroup.kill the kernel kills every later
+ * CLONE_INTO_CGROUP child of the same group (seen on 6.1 and 6.18).
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/conf.h"
+#include "base/err.h"
+#include "wire/warden.h"
+
+enum { CGROUP_V1_MAX = 6 };
+
+struct cgroup_host {
+	bool v2;                  /* the controllers are in the unified tree */
+	int unified_fd;           /* our parent group there */
+	int v1_fd[CGROUP_V1_MAX]; /* by v1_table; -1: not on this host */
+	char path[CONF_PATH];     /* of the parent group, for people */
+};
+
+/* The groups of one slot, open. */
+struct cgroup_box {
+	unsigned slot;
+	int unified_fd; /* bN, or bN/agent on v2: for CLONE_INTO_CGROUP */
+	int user_fd;    /* what the agent joins its children to: see
+			   wire/agent_args.h */
+	int top_fd;     /* bN of the unified tree */
+	int v1_tasks[CGROUP_V1_MAX]; /* where the agent itself belongs */
+	int v1_user_tasks;           /* cpu/bN/user */
+};
+
+struct cgroup_limits {
+	uint64_t mem_bytes, cpus_milli, pids;
+};
+
+/* Finds the hierarchies and makes our parent group in each. */
+int cgroup_host_open(struct cgroup_host *h, const struct conf *c,
+		     struct err *e) MUST_CHECK;
+
+/* Makes the groups of a slot, without limits. */
+int cgroup_make(const struct cgroup_host *h, unsigned slot,
+		struct cgroup_box *b, struct err *e) MUST_CHECK;
+/*
+ * v2 only: after the helper that made the cgroup namespace has left bN, splits
+ * it into agent and user, the latter open to `agent_uid`.
+ */
+int cgroup_split(const struct cgroup_host *h, struct cgroup_box *b,
+		 uid_t agent_uid, struct err *e) MUST_CHECK;
+int cgroup_limit(const struct cgroup_host *h, const struct cgroup_box *b,
+		 const struct cgroup_limits *l, struct err *e) MUST_CHECK;
+void cgroup_box_close(struct cgroup_box *b);
+
+/*
+ * In a child that was cloned into b->unified_fd: joins the v1 groups, as the
+ * agent or (`user`) as its children will. 0 or -errno.
+ */
+int cgroup_join_self(const struct cgroup_box *b, bool user) MUST_CHECK;
+
+/* Kills every process of the slot; it may take a moment until all are gone. */
+int cgroup_kill(const struct cgroup_host *h, unsigned slot,
+		struct err *e) MUST_CHECK;
+/* Removes the groups: 0, also when there are none; -EBUSY while not empty. */
+int cgroup_remove(const struct cgroup_host *h, unsigned slot) MUST_CHECK;
+/* Slots that have a group, in no order: calls `fn` for each. */
+int cgroup_each(const struct cgroup_host *h, void (*fn)(void *ctx, unsigned),
+		void *ctx, struct err *e) MUST_CHECK;
+void cgroup_use(const struct cgroup_host *h, unsigned slot,
+		struct sandbox_use *u);
+
+/* Mounts a read-only view of the own group at the directory `at_fd`
+ * (/sys/fs/cgroup of the sandbox). Runs inside the new cgroup namespace. */
+int cgroup_view(bool v2, int at_fd, struct err *e) MUST_CHECK;

@@ -1,0 +1,357 @@
+/*
+ * Launching, in this order and no other:
+ *
+ * 1. Everything that can be made ahead is there: the groups with their limits,
+ *    the user namespace with its map, the volume, the agent in a memfd.
+ * 2. The host's root clones a child into new pid, mount, network, ipc and uts
+ *    namespaces, already inside its control group. These namespaces belong to
+ *    the initial user namespace: whoever is root inside the sandbox later has
+ *    no power over them, so it can mount nothing and configure nothing.
+ * 3. The child builds the root, its views and its network, all by descriptors,
+ *    and leaves the old root.
+ * 4. It becomes the agent's id (which no sandbox's map contains), enters the
+ *    user namespace last, gives up every capability but the agent's few, and
+ *    executes the agent from a sealed memfd.
+ *
+ * The table `steps` is the list of walls as much as the order of work: a step
+ * that fails ends the launch, none is skipped or retried in a weaker form. A
+ * failing child writes its `struct err` to a pipe that closes on exec; an end
+ * of file without one means that the agent runs.
+ */
+#include "sandbox/container/launch.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <linux/capability.h>
+#include <linux/if.h>
+#include <linux/keyctl.h>
+#include <linux/memfd.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/sendfile.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#include "base/auto.h"
+#include "base/fd.h"
+#include "sandbox/container/clone.h"
+#include "sandbox/container/steps.h"
+#include "sandbox/walls.h"
+#include "wire/agent_args.h"
+
+static const struct {
+	const char *name;
+	step_fn *fn;
+} steps[] = {
+	{ "join groups", step_groups },
+	{ "set up process", step_basics },
+	{ "make root", step_root },
+	{ "make /dev", step_dev },
+	{ "make /proc", step_proc },
+	{ "make /sys", step_sys },
+	{ "network", step_net },
+	{ "enter root", step_pivot },
+	{ "resource limits", step_limits },
+	{ "descriptors", step_fds },
+	{ "identity", step_ids },
+	{ "start agent", step_exec },
+};
+
+int step_groups(struct launch_ctx *l, struct err *e)
+{
+	int r = cgroup_join_self(&l->part->cg, false);
+
+	if (r < 0)
+		return err_set(e, -r, "join cgroups: %s", strerror(-r));
+	if (WALL(CGROUPNS) && setns(l->part->cgroupns_fd, CLONE_NEWCGROUP) < 0)
+		return err_sys(e, "enter cgroup namespace");
+	return 0;
+}
+
+int step_basics(struct launch_ctx *l, struct err *e)
+{
+	sigset_t none;
+
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	if (setsid() < 0)
+		return err_sys(e, "setsid");
+	umask(0);
+	if (sethostname(l->spec->hostname, strlen(l->spec->hostname)) < 0)
+		return err_sys(e, "set host name");
+	/* An empty keyring of its own, so that the host's is not inherited. */
+	if (syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL) < 0 &&
+	    errno != ENOSYS)
+		return err_sys(e, "new session keyring");
+	return 0;
+}
+
+/* Only `lo`, and any port for servers inside. */
+int step_net(struct launch_ctx *l, struct err *e)
+{
+	AUTO_CLOSE int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	struct ifreq ifr = { .ifr_name = "lo" };
+	int r;
+
+	if (!WALL(NETNS))
+		return 0;
+	if (fd < 0 || ioctl(fd, SIOCGIFFLAGS, &ifr) < 0)
+		return err_sys(e, "interface lo");
+	ifr.ifr_flags |= IFF_UP;
+	if (ioctl(fd, SIOCSIFFLAGS, &ifr) < 0)
+		return err_sys(e, "bring lo up");
+	r = knob_write_at(l->host->proc_fd,
+			  "sys/net/ipv4/ip_unprivileged_port_start", "0");
+	if (r < 0)
+		return err_set(e, -r, "open low ports: %s", strerror(-r));
+	return 0;
+}
+
+static int limit_to(int what, rlim_t soft, rlim_t hard, struct err *e)
+{
+	struct rlimit now, want = { soft, hard };
+
+	if (getrlimit(what, &now) < 0)
+		return err_sys(e, "getrlimit");
+	/* Never more than we have: raising would need CAP_SYS_RESOURCE. */
+	if (now.rlim_max < want.rlim_max)
+		want.rlim_max = now.rlim_max;
+	if (want.rlim_cur > want.rlim_max)
+		want.rlim_cur = want.rlim_max;
+	return setrlimit(what, &want) < 0 ? err_sys(e, "setrlimit") : 0;
+}
+
+int step_limits(struct launch_ctx *l, struct err *e)
+{
+	(void)l;
+	/* 1, not 0: a core_pattern with a pipe runs its helper, as the host's
+	 * root, even at 0; at 1 the kernel refuses. */
+	if (WALL(RLIMITS) && limit_to(RLIMIT_CORE, 1, 1, e) < 0)
+		return -e->code;
+	if (limit_to(RLIMIT_NOFILE, 65536, 65536, e) < 0 ||
+	    limit_to(RLIMIT_MEMLOCK, 8 << 20, 8 << 20, e) < 0 ||
+	    limit_to(RLIMIT_MSGQUEUE, 819200, 819200, e) < 0)
+		return -e->code;
+	return 0;
+}
+
+/* Moves what is kept to its place; whatever else is open is closed. */
+int step_fds(struct launch_ctx *l, struct err *e)
+{
+	int keep[FD_END] = { [FD_LISTEN] = l->listen_fd,
+			     [FD_OOM] = l->oom_fd,
+			     [FD_JOIN] = l->part->cg.user_fd,
+			     [FD_ERR] = l->err_fd,
+			     [FD_AGENT] = l->host->agent_fd,
+			     [FD_USERNS] = l->part->userns_fd };
+	int i, null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	if (null_fd < 0)
+		return err_sys(e, "open /dev/null");
+	for (i = 0; i < FD_LISTEN; i++)
+		keep[i] = null_fd;
+	/* First out of the way, so that no move hits one still to be moved */
+	for (i = 0; i < FD_END; i++) {
+		keep[i] = fcntl(keep[i], F_DUPFD_CLOEXEC, 64);
+		if (keep[i] < 0)
+			return err_sys(e, "move descriptor");
+	}
+	for (i = 0; i < FD_END; i++)
+		if (dup3(keep[i], i, i >= FD_ERR ? O_CLOEXEC : 0) < 0)
+			return err_sys(e, "move descriptor");
+	l->err_fd = FD_ERR;
+	if (WALL(CLOSEFDS) && close_range(FD_END, ~0U, 0) < 0)
+		return err_sys(e, "close descriptors");
+	return 0;
+}
+
+static int set_caps(uint32_t caps)
+{
+	struct __user_cap_header_struct head = {
+		.version = _LINUX_CAPABILITY_VERSION_3
+	};
+	struct __user_cap_data_struct data[2] = { { caps, caps, caps },
+						  { 0, 0, 0 } };
+
+	return (int)syscall(SYS_capset, &head, data);
+}
+
+/* Bounding, permitted, effective, inheritable and ambient: AGENT_CAPS. */
+static int keep_agent_caps(struct err *e)
+{
+	int cap;
+
+	for (cap = 0; cap <= CAP_LAST_CAP; cap++) {
+		if (cap < 32 && (AGENT_CAPS >> cap & 1))
+			continue;
+		if (prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0 && errno != EINVAL)
+			return err_sys(e, "drop capability %d", cap);
+	}
+	if (set_caps(AGENT_CAPS) < 0)
+		return err_sys(e, "set capabilities");
+	for (cap = 0; cap < 32; cap++)
+		if ((AGENT_CAPS >> cap & 1) &&
+		    prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, cap, 0, 0) < 0)
+			return err_sys(e, "keep capability %d", cap);
+	return 0;
+}
+
+int step_ids(struct launch_ctx *l, struct err *e)
+{
+	uid_t id = part_agent_uid(l->part);
+
+	if (!WALL(AGENTUID))
+		id = l->part->base;
+	if (setgroups(0, NULL) < 0 || setresgid(id, id, id) < 0 ||
+	    setresuid(id, id, id) < 0)
+		return err_sys(e, "become id %u", id);
+	if (WALL(USERNS) && setns(FD_USERNS, CLONE_NEWUSER) < 0)
+		return err_sys(e, "enter user namespace");
+	if (WALL(NNP) && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+		return err_sys(e, "set no_new_privs");
+	return keep_agent_caps(e);
+}
+
+/*
+ * Which processors user processes may use: as many as the limit, starting at
+ * a different one for each slot. It makes programs count right; the quota is
+ * what holds.
+ */
+static void affinity_word(const struct launch_ctx *l, char *out, size_t cap)
+{
+	unsigned want = (unsigned)((l->spec->cpus_milli + 999) / 1000), have;
+	unsigned i, at, skip, mask = 0;
+	cpu_set_t set;
+
+	out[0] = '\0';
+	if (sched_getaffinity(0, sizeof(set), &set) < 0)
+		return;
+	have = (unsigned)CPU_COUNT(&set);
+	if (want >= have || have > 32)
+		return;
+	skip = l->part->slot % have;
+	for (i = 0, at = 0; i < 32; i++) {
+		if (!CPU_ISSET(i, &set))
+			continue;
+		if ((at + have - skip) % have < want)
+			mask |= 1U << i;
+		at++;
+	}
+	snprintf(out, cap, "affinity=%x", mask);
+}
+
+int step_exec(struct launch_ctx *l, struct err *e)
+{
+	char listen_w[16], oom_w[16], join_w[16], cpus_w[32], walls_w[32];
+	const char *env[] = { NULL };
+	const char *argv[12] = { "agent", listen_w, oom_w, join_w };
+	int n = 4;
+
+	snprintf(listen_w, sizeof(listen_w), "listen=%d", FD_LISTEN);
+	snprintf(oom_w, sizeof(oom_w), "oom=%d", FD_OOM);
+	snprintf(join_w, sizeof(join_w), "join=%d", FD_JOIN);
+	argv[n++] = l->host->cg->v2 ? "joinkind=v2" : "joinkind=v1";
+	argv[n++] = l->spec->flags & LAUNCH_SUDO ? "sudo=1" : "sudo=0";
+	affinity_word(l, cpus_w, sizeof(cpus_w));
+	if (*cpus_w)
+		argv[n++] = cpus_w;
+#ifdef WALLS_TEST
+	snprintf(walls_w, sizeof(walls_w), "walls=%x", walls_off);
+	argv[n++] = walls_w;
+#else
+	(void)walls_w;
+#endif
+	argv[n] = NULL;
+	syscall(SYS_execveat, FD_AGENT, "", argv, env, AT_EMPTY_PATH);
+	return err_sys(e, "execute the agent");
+}
+
+static void __attribute__((noreturn)) child(struct launch_ctx *l)
+{
+	struct err e = { 0 };
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(steps); i++)
+		if (steps[i].fn(l, &e) < 0) {
+			err_wrap(&e, "%s", steps[i].name);
+			break;
+		}
+	write_full(l->err_fd, &e, sizeof(e));
+	_exit(127);
+}
+
+static uint64_t namespaces(void)
+{
+	uint64_t flags = CLONE_NEWNS | CLONE_NEWUTS;
+
+	if (WALL(PIDNS))
+		flags |= CLONE_NEWPID;
+	if (WALL(NETNS))
+		flags |= CLONE_NEWNET;
+	if (WALL(IPCNS))
+		flags |= CLONE_NEWIPC;
+	return flags;
+}
+
+int launch_start(const struct launch_host *h, const struct launch_spec *s,
+		 const struct part *p, int listen_fd, struct launched *out,
+		 struct err *e)
+{
+	struct launch_ctx l = { .host = h,
+				.spec = s,
+				.part = p,
+				.listen_fd = listen_fd,
+				.root_fd = -1,
+				.oom_fd = -1 };
+	int err_pipe[2];
+
+	if (pipe2(err_pipe, O_CLOEXEC) < 0)
+		return err_sys(e, "pipe");
+	out->pid_fd = -1;
+	l.err_fd = err_pipe[1];
+	out->pid = clone_into(namespaces(), p->cg.unified_fd, &out->pid_fd);
+	if (out->pid == 0)
+		child(&l);
+	close(err_pipe[1]);
+	if (out->pid < 0) {
+		close(err_pipe[0]);
+		return err_set(e, -out->pid, "clone: %s", strerror(-out->pid));
+	}
+	out->err_fd = err_pipe[0];
+	return 0;
+}
+
+int launch_load_agent(const char *path, struct err *e)
+{
+	AUTO_CLOSE int file_fd = open(path, O_RDONLY | O_CLOEXEC);
+	AUTO_CLOSE int mem_fd = -1;
+	char self[48];
+	struct stat st;
+	off_t done = 0;
+	int fd;
+
+	if (file_fd < 0 || fstat(file_fd, &st) < 0)
+		return err_sys(e, "open %s", path);
+	mem_fd = memfd_create("agent", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (mem_fd < 0)
+		return err_sys(e, "memfd");
+	while (done < st.st_size)
+		if (sendfile(mem_fd, file_fd, &done,
+			     (size_t)(st.st_size - done)) <= 0)
+			return err_sys(e, "read %s", path);
+	/* Not readable: the kernel then makes the process undumpable, and
+	 * keeps even the sandbox's root away from its memory. */
+	if (fchmod(mem_fd, 0111) < 0 ||
+	    fcntl(mem_fd, F_ADD_SEALS,
+		  F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) < 0)
+		return err_sys(e, "seal the agent");
+	snprintf(self, sizeof(self), "/proc/self/fd/%d", mem_fd);
+	fd = open(self, O_PATH | O_CLOEXEC);
+	return fd < 0 ? err_sys(e, "reopen the agent") : fd;
+}

@@ -1,0 +1,160 @@
+/*
+ * A namespace needs a process to be born in: a short-lived helper joins the
+ * groups, unshares the cgroup namespace (still as the host's root, so that it
+ * belongs to the initial user namespace), then the user namespace, and stays
+ * until its namespaces are open here.
+ */
+#include "sandbox/container/part.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+#include "base/auto.h"
+#include "base/fd.h"
+#include "sandbox/container/clone.h"
+#include "sandbox/walls.h"
+#include "wire/agent_args.h"
+
+/* The limits of namespaces below the sandbox's own: none of any kind. */
+static const char *const ns_limits[] = {
+	"sys/user/max_user_namespaces",   "sys/user/max_mnt_namespaces",
+	"sys/user/max_pid_namespaces",    "sys/user/max_net_namespaces",
+	"sys/user/max_ipc_namespaces",    "sys/user/max_uts_namespaces",
+	"sys/user/max_cgroup_namespaces", "sys/user/max_time_namespaces",
+};
+
+static int helper_steps(const struct part *p, int proc_fd, enum part_kind kind)
+{
+	size_t i;
+	int r = cgroup_join_self(&p->cg, true);
+
+	if (r < 0)
+		return r;
+	if (unshare(CLONE_NEWCGROUP) < 0 || unshare(CLONE_NEWUSER) < 0)
+		return -errno;
+	if (kind != PART_SANDBOX || !WALL(NSLIMIT))
+		return 0;
+	for (i = 0; i < ARRAY_LEN(ns_limits); i++) {
+		r = knob_write_at(proc_fd, ns_limits[i], "0");
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+/* Tells how it went, then waits to be let go. */
+static void __attribute__((noreturn))
+helper(const struct part *p, int proc_fd, enum part_kind kind, int pipe_fd)
+{
+	int r = helper_steps(p, proc_fd, kind);
+	char c;
+
+	if (write_full(pipe_fd, &r, sizeof(r)) < 0 || r < 0)
+		_exit(1);
+	if (read(pipe_fd, &c, 1) < 0)
+		_exit(1);
+	_exit(0);
+}
+
+static int write_maps(const struct part *p, int proc_fd, pid_t pid,
+		      struct err *e)
+{
+	static const char *const files[] = { "uid_map", "gid_map" };
+	char path[48], map[48];
+	size_t i;
+	int r;
+
+	snprintf(map, sizeof(map), "0 %u %d", WALL(IDMAP) ? p->base : 0,
+		 SANDBOX_IDS);
+	for (i = 0; i < ARRAY_LEN(files); i++) {
+		snprintf(path, sizeof(path), "%d/%s", (int)pid, files[i]);
+		r = knob_write_at(proc_fd, path, map);
+		if (r < 0)
+			return err_set(e, -r, "write %s: %s", files[i],
+				       strerror(-r));
+	}
+	return 0;
+}
+
+static int open_spaces(struct part *p, int proc_fd, pid_t pid, struct err *e)
+{
+	char path[48];
+
+	snprintf(path, sizeof(path), "%d/ns/user", (int)pid);
+	p->userns_fd = openat(proc_fd, path, O_RDONLY | O_CLOEXEC);
+	snprintf(path, sizeof(path), "%d/ns/cgroup", (int)pid);
+	p->cgroupns_fd = openat(proc_fd, path, O_RDONLY | O_CLOEXEC);
+	if (p->userns_fd < 0 || p->cgroupns_fd < 0)
+		return err_sys(e, "open namespaces");
+	return 0;
+}
+
+static int use_helper(struct part *p, int proc_fd, pid_t pid, int pipe_fd,
+		      struct err *e)
+{
+	int status;
+
+	if (read_full(pipe_fd, &status, sizeof(status)) !=
+	    (ssize_t)sizeof(status))
+		return err_set(e, EIO, "make namespaces: the helper died");
+	if (status < 0)
+		return err_set(e, -status, "make namespaces: %s",
+			       strerror(-status));
+	if (write_maps(p, proc_fd, pid, e) < 0)
+		return -e->code;
+	return open_spaces(p, proc_fd, pid, e);
+}
+
+static int spaces_make(struct part *p, int proc_fd, enum part_kind kind,
+		       struct err *e)
+{
+	AUTO_CLOSE int pid_fd = -1;
+	int pair[2], r;
+	pid_t pid;
+
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
+		return err_sys(e, "socketpair");
+	pid = clone_into(0, p->cg.unified_fd, &pid_fd);
+	if (pid == 0)
+		helper(p, proc_fd, kind, pair[1]);
+	close(pair[1]);
+	if (pid < 0) {
+		close(pair[0]);
+		return err_set(e, -pid, "start helper: %s", strerror(-pid));
+	}
+	r = use_helper(p, proc_fd, pid, pair[0], e);
+	close(pair[0]);
+	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+		continue;
+	return r;
+}
+
+int part_make(const struct cgroup_host *h, int proc_fd, enum part_kind kind,
+	      struct part *p, struct err *e)
+{
+	int r;
+
+	p->userns_fd = p->cgroupns_fd = -1;
+	r = cgroup_make(h, p->slot, &p->cg, e);
+	if (r == 0)
+		r = spaces_make(p, proc_fd, kind, e);
+	if (r == 0)
+		r = cgroup_split(h, &p->cg, part_agent_uid(p), e);
+	if (r < 0) {
+		part_close(p);
+		return err_wrap(e, "prepare slot %u", p->slot);
+	}
+	return 0;
+}
+
+void part_close(struct part *p)
+{
+	cgroup_box_close(&p->cg);
+	auto_close(&p->userns_fd);
+	auto_close(&p->cgroupns_fd);
+}

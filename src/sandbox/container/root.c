@@ -1,0 +1,130 @@
+/*
+ * The root file system: an overlay of the image (below) and the sandbox's
+ * volume (above), both through mounts that map the plain ids on disk to the
+ * sandbox's own range.
+ *
+ * Two traps, both silent: the overlay becomes read-only when the mounter's
+ * fsuid is not in the map, so the mounter takes the sandbox's uid 0 for a
+ * moment; and index=on would make every snapshot unmountable.
+ *
+ * The overlay is `volatile`: it does not flush the pool when the sandbox ends
+ * or calls fsync. A sandbox's disk is gone at its end and is not promised to
+ * survive a power loss; what must (snapshots) is flushed by who makes it.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/securebits.h>
+#include <stdio.h>
+#include <sys/fsuid.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "sandbox/container/steps.h"
+#include "sandbox/mount.h"
+#include "sandbox/walls.h"
+
+/* Attaches one layer of the pool, with mapped ids, at a path of ours. */
+static int attach_layer(const struct launch_ctx *l, const char *path,
+			const char *at, uint64_t flags, struct err *e)
+{
+	AUTO_CLOSE int fd = -1, at_fd = -1;
+
+	fd = mount_clone(AT_FDCWD, path, flags | MOUNT_ATTR_NODEV,
+			 l->part->userns_fd, e);
+	if (fd < 0)
+		return fd;
+	at_fd = open(at, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (at_fd < 0)
+		return err_sys(e, "open %s", at);
+	return mount_at(fd, at_fd, e);
+}
+
+static int mount_overlay(struct err *e)
+{
+	static const struct mount_opt opts[] = {
+		{ "source", "root" },
+		{ "lowerdir", "/l" },
+		{ "upperdir", "/u/upper" },
+		{ "workdir", "/u/work" },
+		{ "index", "off" },
+		{ "metacopy", "off" },
+		{ "redirect_dir", "on" },
+		{ "volatile", NULL },
+		{ 0 },
+	};
+	unsigned flags =
+		WALL(NOSUID) ? MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV : 0;
+	struct statvfs st;
+	int fd = mount_new("overlay", opts, flags, e);
+
+	if (fd < 0)
+		return fd;
+	if (fstatvfs(fd, &st) < 0 || (st.f_flag & ST_RDONLY)) {
+		close(fd);
+		return err_set(e, EROFS,
+			       "the kernel made the overlay read-only "
+			       "(see the kernel log)");
+	}
+	return fd;
+}
+
+int step_root(struct launch_ctx *l, struct err *e)
+{
+	char image[64], volume[64];
+	AUTO_CLOSE int at_fd = -1;
+	gid_t base = WALL(IDMAP) ? l->part->base : 0;
+
+	snprintf(image, sizeof(image), "/pool/images/%s", l->spec->image);
+	snprintf(volume, sizeof(volume), "/pool/box/%s/vol", l->spec->id);
+	if (attach_layer(l, image, "/l", MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID,
+			 e) < 0)
+		return err_wrap(e, "image %s", l->spec->image);
+	if (attach_layer(l, volume, "/u", MOUNT_ATTR_NOSUID, e) < 0)
+		return err_wrap(e, "volume");
+	/* Keeps the capabilities when the fsuid is not 0. */
+	if (prctl(PR_SET_SECUREBITS, SECBIT_NO_SETUID_FIXUP) < 0)
+		return err_sys(e, "set securebits");
+	setfsgid(base);
+	setfsuid(base);
+	l->root_fd = mount_overlay(e);
+	if (l->root_fd < 0)
+		return err_wrap(e, "root");
+	at_fd = open("/r", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (at_fd < 0)
+		return err_sys(e, "open /r");
+	return mount_at(l->root_fd, at_fd, e);
+}
+
+int mount_point(const struct launch_ctx *l, const char *name, struct err *e)
+{
+	int fd = open_beneath(l->root_fd, name, O_PATH | O_DIRECTORY);
+
+	if (fd == -ENOENT) {
+		if (mkdirat(l->root_fd, name, 0755) < 0)
+			return err_sys(e, "make /%s in the image", name);
+		fd = open_beneath(l->root_fd, name, O_PATH | O_DIRECTORY);
+	}
+	if (fd < 0)
+		return err_set(e, EINVAL, "the image's /%s is not a directory",
+			       name);
+	return fd;
+}
+
+/* The old root, with all that the warden sees, is gone after this. */
+int step_pivot(struct launch_ctx *l, struct err *e)
+{
+	setfsuid(0);
+	setfsgid(0);
+	if (fchdir(l->root_fd) < 0)
+		return err_sys(e, "enter the root");
+	if (syscall(SYS_pivot_root, ".", ".") < 0)
+		return err_sys(e, "pivot_root");
+	if (umount2(".", MNT_DETACH) < 0)
+		return err_sys(e, "detach the old root");
+	return chdir("/") < 0 ? err_sys(e, "chdir /") : 0;
+}

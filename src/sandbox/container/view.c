@@ -1,0 +1,349 @@
+/*
+ * What a sandbox sees of the machine: /dev with the harmless devices, /proc
+ * with the dangerous and the telling parts covered, and of /sys only its own
+ * limits.
+ *
+ * Files of /proc that only the host's root may open need no cover: nobody
+ * inside is that (the masks are for those that everybody may read). Covers are
+ * made from the sandbox's own /dev, never from an inode that two sandboxes
+ * share: a lock on it would be a channel between them.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <sys/sysinfo.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/fd.h"
+#include "sandbox/container/steps.h"
+#include "sandbox/mount.h"
+#include "sandbox/walls.h"
+
+static const struct {
+	const char *name;
+	unsigned minor, major;
+} nodes[] = {
+	{ "null", 3, 1 },   { "zero", 5, 1 },    { "full", 7, 1 },
+	{ "random", 8, 1 }, { "urandom", 9, 1 }, { "tty", 0, 5 },
+};
+
+static const struct {
+	const char *name, *to;
+} links[] = {
+	{ "ptmx", "pts/ptmx" },          { "fd", "/proc/self/fd" },
+	{ "stdin", "/proc/self/fd/0" },  { "stdout", "/proc/self/fd/1" },
+	{ "stderr", "/proc/self/fd/2" },
+};
+
+/* Sources of the covers; they lose their names when the covers are on. */
+#define COVER_FILE ".void"
+#define COVER_DIR ".empty"
+#define COVER_MEMINFO ".meminfo"
+#define COVER_BOOT_ID ".boot_id"
+
+static const struct cover {
+	const char *path, *with;
+} covers[] = {
+	{ "buddyinfo", COVER_FILE },  { "cmdline", COVER_FILE },
+	{ "config.gz", COVER_FILE },  { "consoles", COVER_FILE },
+	{ "crypto", COVER_FILE },     { "devices", COVER_FILE },
+	{ "diskstats", COVER_FILE },  { "interrupts", COVER_FILE },
+	{ "kallsyms", COVER_FILE },   { "kcore", COVER_FILE },
+	{ "key-users", COVER_FILE },  { "keys", COVER_FILE },
+	{ "kmsg", COVER_FILE },       { "locks", COVER_FILE },
+	{ "misc", COVER_FILE },       { "modules", COVER_FILE },
+	{ "partitions", COVER_FILE }, { "schedstat", COVER_FILE },
+	{ "slabinfo", COVER_FILE },   { "softirqs", COVER_FILE },
+	{ "swaps", COVER_FILE },      { "sysrq-trigger", COVER_FILE },
+	{ "timer_list", COVER_FILE }, { "vmallocinfo", COVER_FILE },
+	{ "vmstat", COVER_FILE },     { "zoneinfo", COVER_FILE },
+	{ "acpi", COVER_DIR },        { "bus", COVER_DIR },
+	{ "driver", COVER_DIR },      { "dynamic_debug", COVER_DIR },
+	{ "fs", COVER_DIR },          { "irq", COVER_DIR },
+	{ "pressure", COVER_DIR },    { "scsi", COVER_DIR },
+	{ "sysvipc", NULL }, /* the own namespace's: shown */
+	{ "tty", COVER_DIR },         { "meminfo", COVER_MEMINFO },
+};
+
+static int put_file(int dir_fd, const char *name, const char *text,
+		    struct err *e)
+{
+	AUTO_CLOSE int fd = openat(
+		dir_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0444);
+	int r;
+
+	if (fd < 0)
+		return err_sys(e, "create %s", name);
+	r = write_full(fd, text, strlen(text));
+	return r < 0 ? err_set(e, -r, "write %s", name) : 0;
+}
+
+/* MemTotal is the limit, as a machine of that size would show it. */
+static int put_meminfo(int dir_fd, uint64_t limit, struct err *e)
+{
+	struct sysinfo si;
+	unsigned long long kb;
+	char text[512];
+
+	if (sysinfo(&si) < 0)
+		return err_sys(e, "sysinfo");
+	if (limit > (uint64_t)si.totalram * si.mem_unit)
+		limit = (uint64_t)si.totalram * si.mem_unit;
+	kb = limit / 1024;
+	snprintf(text, sizeof(text),
+		 "MemTotal:       %8llu kB\nMemFree:        %8llu kB\n"
+		 "MemAvailable:   %8llu kB\nBuffers:               0 kB\n"
+		 "Cached:                0 kB\nSwapCached:            0 kB\n"
+		 "Active:                0 kB\nInactive:              0 kB\n"
+		 "SwapTotal:             0 kB\nSwapFree:              0 kB\n"
+		 "Dirty:                 0 kB\nWriteback:             0 kB\n"
+		 "Shmem:                 0 kB\nSlab:                  0 kB\n"
+		 "SReclaimable:          0 kB\nSUnreclaim:            0 kB\n",
+		 kb, kb, kb);
+	return put_file(dir_fd, COVER_MEMINFO, text, e);
+}
+
+static int put_boot_id(int dir_fd, struct err *e)
+{
+	unsigned char r[16];
+	char t[48];
+
+	if (getrandom(r, sizeof(r), 0) != (ssize_t)sizeof(r))
+		return err_sys(e, "getrandom");
+	r[6] = (unsigned char)((r[6] & 0x0f) | 0x40);
+	r[8] = (unsigned char)((r[8] & 0x3f) | 0x80);
+	snprintf(t, sizeof(t),
+		 "%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-"
+		 "%02x%02x%02x%02x%02x%02x\n",
+		 r[0], r[1], r[2], r[3], r[4], r[5], r[6], r[7], r[8], r[9],
+		 r[10], r[11], r[12], r[13], r[14], r[15]);
+	return put_file(dir_fd, COVER_BOOT_ID, t, e);
+}
+
+static int fill_dev(const struct launch_ctx *l, int fd, struct err *e)
+{
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(nodes); i++)
+		if (mknodat(fd, nodes[i].name, S_IFCHR | 0666,
+			    makedev(nodes[i].major, nodes[i].minor)) < 0)
+			return err_sys(e, "make /dev/%s", nodes[i].name);
+	for (i = 0; i < ARRAY_LEN(links); i++)
+		if (symlinkat(links[i].to, fd, links[i].name) < 0)
+			return err_sys(e, "make /dev/%s", links[i].name);
+	if (mkdirat(fd, "pts", 0755) < 0 || mkdirat(fd, "shm", 0755) < 0 ||
+	    mkdirat(fd, COVER_DIR, 0555) < 0)
+		return err_sys(e, "make directories of /dev");
+	if (put_file(fd, COVER_FILE, "", e) < 0 ||
+	    put_meminfo(fd, l->spec->mem_bytes, e) < 0)
+		return -e->code;
+	return put_boot_id(fd, e);
+}
+
+/* Mounts a new file system on `name` below `dir_fd`. */
+static int mount_below(int dir_fd, const char *name, int mnt_fd, struct err *e)
+{
+	AUTO_CLOSE int at_fd = open_beneath(dir_fd, name, O_PATH);
+
+	if (at_fd < 0)
+		return err_set(e, -at_fd, "open %s: %s", name,
+			       strerror(-at_fd));
+	return mount_at(mnt_fd, at_fd, e);
+}
+
+static int mount_pts_shm(const struct launch_ctx *l, int dev_fd, struct err *e)
+{
+	char uid[16], gid5[16], size[24];
+	const struct mount_opt pts[] = {
+		{ "newinstance", NULL }, { "ptmxmode", "0666" },
+		{ "mode", "0620" },      { "gid", gid5 },
+		{ "max", "64" },         { 0 },
+	};
+	const struct mount_opt shm[] = {
+		{ "source", "shm" }, { "mode", "1777" }, { "uid", uid },
+		{ "gid", uid },      { "size", size },   { 0 },
+	};
+	AUTO_CLOSE int pts_fd = -1, shm_fd = -1;
+	uint32_t base = WALL(IDMAP) ? l->part->base : 0;
+
+	snprintf(uid, sizeof(uid), "%u", base);
+	snprintf(gid5, sizeof(gid5), "%u", base + 5);
+	/* Half of the memory, as on any machine; it is charged to it. */
+	snprintf(size, sizeof(size), "%llu",
+		 (unsigned long long)l->spec->mem_bytes / 2);
+	pts_fd = mount_new("devpts", pts, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC,
+			   e);
+	if (pts_fd < 0 || mount_below(dev_fd, "pts", pts_fd, e) < 0)
+		return -e->code;
+	shm_fd = mount_new("tmpfs", shm, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV,
+			   e);
+	if (shm_fd < 0)
+		return shm_fd;
+	return mount_below(dev_fd, "shm", shm_fd, e);
+}
+
+int step_dev(struct launch_ctx *l, struct err *e)
+{
+	char uid[16];
+	const struct mount_opt opts[] = {
+		{ "source", "dev" },
+		{ "mode", "0755" },
+		{ "uid", uid },
+		{ "gid", uid },
+		{ "size", "64k" },
+		{ "nr_inodes", "64" },
+		{ 0 },
+	};
+	AUTO_CLOSE int fd = -1, at_fd = mount_point(l, "dev", e);
+
+	if (at_fd < 0)
+		return at_fd;
+	snprintf(uid, sizeof(uid), "%u", WALL(IDMAP) ? l->part->base : 0);
+	fd = mount_new("tmpfs", opts, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, e);
+	if (fd < 0 || fill_dev(l, fd, e) < 0 || mount_at(fd, at_fd, e) < 0)
+		return -e->code;
+	return mount_pts_shm(l, fd, e);
+}
+
+/* A read-only cover over one path of /proc; a path that is not there is fine:
+ * kernels differ. */
+static int cover(int proc_fd, const char *path, int src_fd, const char *src,
+		 struct err *e)
+{
+	AUTO_CLOSE int at_fd = -1, fd = -1;
+
+	at_fd = open_beneath(proc_fd, path, O_PATH);
+	if (at_fd == -ENOENT)
+		return 0;
+	if (at_fd < 0)
+		return err_set(e, -at_fd, "open /proc/%s: %s", path,
+			       strerror(-at_fd));
+	fd = mount_clone(src_fd, src, VIEW_FLAGS | MOUNT_ATTR_RDONLY, -1, e);
+	if (fd < 0)
+		return fd;
+	return mount_at(fd, at_fd, e);
+}
+
+static int cover_all(int proc_fd, int dev_fd, struct err *e)
+{
+	size_t i;
+
+	for (i = 0; WALL(PROCMASK) && i < ARRAY_LEN(covers); i++)
+		if (covers[i].with && cover(proc_fd, covers[i].path, dev_fd,
+					    covers[i].with, e) < 0)
+			return -e->code;
+	if (WALL(PROCSYS) && cover(proc_fd, "sys", proc_fd, "sys", e) < 0)
+		return -e->code;
+	return 0;
+}
+
+/* The names of the sources go away; the covers stay. Then /dev is fixed. */
+static int seal_dev(int dev_fd, struct err *e)
+{
+	struct mount_attr ro = { .attr_set = MOUNT_ATTR_RDONLY };
+
+	if (unlinkat(dev_fd, COVER_FILE, 0) < 0 ||
+	    unlinkat(dev_fd, COVER_MEMINFO, 0) < 0 ||
+	    unlinkat(dev_fd, COVER_BOOT_ID, 0) < 0 ||
+	    unlinkat(dev_fd, COVER_DIR, AT_REMOVEDIR) < 0)
+		return err_sys(e, "tidy /dev");
+	if (WALL(DEVRO) &&
+	    mount_setattr(dev_fd, "", AT_EMPTY_PATH, &ro, sizeof(ro)) < 0)
+		return err_sys(e, "make /dev read-only");
+	return 0;
+}
+
+int step_proc(struct launch_ctx *l, struct err *e)
+{
+	static const char boot_id[] = "sys/kernel/random/boot_id";
+	AUTO_CLOSE int at_fd = mount_point(l, "proc", e), fd = -1, dev_fd = -1;
+	AUTO_CLOSE int boot_fd = -1, id_fd = -1;
+
+	if (at_fd < 0)
+		return at_fd;
+	fd = mount_new("proc", NULL, VIEW_FLAGS, e);
+	if (fd < 0 || mount_at(fd, at_fd, e) < 0)
+		return -e->code;
+	dev_fd = openat(l->root_fd, "dev", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (dev_fd < 0)
+		return err_sys(e, "open /dev");
+	if (cover_all(fd, dev_fd, e) < 0)
+		return -e->code;
+	/* Through the cover of /proc/sys, hence after it and by path. */
+	boot_fd = openat(fd, boot_id, O_PATH | O_CLOEXEC);
+	id_fd = mount_clone(dev_fd, COVER_BOOT_ID,
+			    VIEW_FLAGS | MOUNT_ATTR_RDONLY, -1, e);
+	if (id_fd < 0)
+		return id_fd;
+	if (boot_fd < 0)
+		return err_sys(e, "open boot_id");
+	if (mount_at(id_fd, boot_fd, e) < 0)
+		return -e->code;
+	l->oom_fd = openat(fd, "self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+	if (l->oom_fd < 0)
+		return err_sys(e, "open oom_score_adj");
+	return seal_dev(dev_fd, e);
+}
+
+/* glibc counts the processors here. */
+static int put_cpu_online(int sys_fd, uint64_t cpus_milli, struct err *e)
+{
+	unsigned n = (unsigned)((cpus_milli + 999) / 1000);
+	AUTO_CLOSE int fd = -1;
+	cpu_set_t set;
+	char text[32];
+
+	if (sched_getaffinity(0, sizeof(set), &set) < 0)
+		return err_sys(e, "sched_getaffinity");
+	if (n > (unsigned)CPU_COUNT(&set))
+		n = (unsigned)CPU_COUNT(&set);
+	if (mkdirat(sys_fd, "devices", 0755) < 0 ||
+	    mkdirat(sys_fd, "devices/system", 0755) < 0 ||
+	    mkdirat(sys_fd, "devices/system/cpu", 0755) < 0)
+		return err_sys(e, "make directories of /sys");
+	fd = openat(sys_fd, "devices/system/cpu", O_PATH | O_CLOEXEC);
+	if (fd < 0)
+		return err_sys(e, "open directory of /sys");
+	if (n > 1)
+		snprintf(text, sizeof(text), "0-%u\n", n - 1);
+	else
+		snprintf(text, sizeof(text), "0\n");
+	if (put_file(fd, "online", text, e) < 0)
+		return -e->code;
+	return put_file(fd, "possible", text, e);
+}
+
+int step_sys(struct launch_ctx *l, struct err *e)
+{
+	static const struct mount_opt opts[] = { { "source", "sys" },
+						 { "mode", "0755" },
+						 { "size", "64k" },
+						 { 0 } };
+	struct mount_attr ro = { .attr_set = MOUNT_ATTR_RDONLY };
+	AUTO_CLOSE int at_fd = mount_point(l, "sys", e), fd = -1, cg_fd = -1;
+
+	if (at_fd < 0)
+		return at_fd;
+	fd = mount_new("tmpfs", opts, VIEW_FLAGS, e);
+	if (fd < 0)
+		return fd;
+	if (mkdirat(fd, "fs", 0755) < 0 || mkdirat(fd, "fs/cgroup", 0755) < 0)
+		return err_sys(e, "make /sys/fs/cgroup");
+	if (put_cpu_online(fd, l->spec->cpus_milli, e) < 0 ||
+	    mount_at(fd, at_fd, e) < 0)
+		return -e->code;
+	cg_fd = openat(fd, "fs/cgroup", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (cg_fd < 0)
+		return err_sys(e, "open /sys/fs/cgroup");
+	if (cgroup_view(l->host->cg->v2, cg_fd, e) < 0)
+		return err_wrap(e, "view of the limits");
+	if (mount_setattr(fd, "", AT_EMPTY_PATH, &ro, sizeof(ro)) < 0)
+		return err_sys(e, "make /sys read-only");
+	return 0;
+}
