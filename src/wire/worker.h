@@ -13,4 +13,9 @@
 enum { WORKER_LINE_MAX = 512 };
 
 /* Descriptors of the worker: the tar on 0, the status lines on 1, log on 2. */
-enum { WORKER_ROOT_FD = 3 }; /* the directory that is filled */
+enum {
+	/* The directory that is filled: the root of a mount of its own
+	 * (open_tree(2)), mapped to the ids of the worker's user namespace. */
+	WORKER_ROOT_FD = 3,
+	WORKER_SHIM_FD = 4, /* carrel-sudo, open for reading */
+};

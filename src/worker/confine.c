@@ -1,0 +1,185 @@
+#include "worker/confine.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "seccomp/seccomp.h"
+#include "wire/worker.h"
+#include "worker/limits.h"
+#include "worker/tree.h"
+
+/*
+ * Owners and modes of what is unpacked, and walking through directories that
+ * their owner closed. Not MKNOD (devices are skipped), not SETFCAP (file
+ * capabilities are dropped).
+ */
+#define KEPT_CAPS                                                      \
+	(1U << CAP_CHOWN | 1U << CAP_DAC_OVERRIDE | 1U << CAP_FOWNER | \
+	 1U << CAP_FSETID)
+
+/*
+ * That we were started as agreed. An id just outside of the map must not
+ * exist: it does in the initial user namespace, where we would be real root.
+ */
+static int check_start(struct err *e)
+{
+	struct statx sx;
+
+	if (getuid() != 0 || getpid() != 1)
+		return err_set(e, EPERM,
+			       "not the first process of its own namespaces: "
+			       "the warden starts this program");
+	if (setresuid((uid_t)-1, ID_LIMIT, (uid_t)-1) == 0 || errno != EINVAL)
+		return err_set(e, EPERM,
+			       "not in a user namespace of 65536 ids: the "
+			       "warden starts this program");
+	/* Below the root of a mount ".." leads nowhere, for anyone. */
+	if (statx(WORKER_ROOT_FD, "", AT_EMPTY_PATH, STATX_TYPE, &sx) < 0)
+		return err_sys(e, "look at the directory to fill");
+	if (!S_ISDIR(sx.stx_mode) ||
+	    !(sx.stx_attributes & STATX_ATTR_MOUNT_ROOT))
+		return err_set(e, EINVAL,
+			       "the directory to fill is not a mount of its "
+			       "own");
+	if (close_range(WORKER_SHIM_FD + 1, ~0U, 0) < 0)
+		return err_sys(e, "close descriptors");
+	return 0;
+}
+
+/* An empty file system, read-only, in front of the host's. */
+static int mount_empty(void)
+{
+	AUTO_CLOSE int fs_fd = fsopen("tmpfs", FSOPEN_CLOEXEC);
+	int fd;
+
+	if (fs_fd < 0 ||
+	    fsconfig(fs_fd, FSCONFIG_SET_STRING, "mode", "0555", 0) < 0 ||
+	    fsconfig(fs_fd, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
+		return -1;
+	fd = fsmount(fs_fd, FSMOUNT_CLOEXEC,
+		     MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV |
+			     MOUNT_ATTR_NOEXEC);
+	if (fd >= 0 &&
+	    move_mount(fd, "", AT_FDCWD, "/", MOVE_MOUNT_F_EMPTY_PATH) < 0) {
+		close(fd);
+		return -1;
+	}
+	return fd;
+}
+
+/* pivot_root(2): with "." twice the old root ends up over the new one. */
+static int leave_host(struct err *e)
+{
+	AUTO_CLOSE int fd = -1;
+
+	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
+		return err_sys(e, "make the mounts private");
+	fd = mount_empty();
+	if (fd < 0)
+		return err_sys(e, "mount an empty root");
+	if (fchdir(fd) < 0 || syscall(SYS_pivot_root, ".", ".") < 0)
+		return err_sys(e, "change to the empty root");
+	if (umount2(".", MNT_DETACH) < 0 || chdir("/") < 0)
+		return err_sys(e, "unmount the host's files");
+	return 0;
+}
+
+static const struct {
+	__rlimit_resource_t what;
+	uint64_t max;
+} limits[] = {
+#ifndef SANITIZED /* ASan reserves terabytes of addresses */
+	{ RLIMIT_AS, WORKER_MEMORY_MAX },
+#endif
+	{ RLIMIT_FSIZE, ARCHIVE_BYTES_MAX },
+	{ RLIMIT_NOFILE, WORKER_FILES_MAX },
+	{ RLIMIT_CPU, WORKER_CPU_SECONDS },
+	{ RLIMIT_NPROC, 0 },
+	{ RLIMIT_CORE, 0 },
+};
+
+static int limit_self(struct err *e)
+{
+	struct sigaction ignore = { .sa_handler = SIG_IGN };
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(limits); i++) {
+		struct rlimit l = { limits[i].max, limits[i].max };
+
+		if (setrlimit(limits[i].what, &l) < 0)
+			return err_sys(e, "set limit %d", (int)limits[i].what);
+	}
+	/* A full pipe's end, or a file over the limit, is an error to report,
+	 * not a death. */
+	if (sigaction(SIGPIPE, &ignore, NULL) < 0 ||
+	    sigaction(SIGXFSZ, &ignore, NULL) < 0)
+		return err_sys(e, "ignore signals");
+	umask(0);
+	return 0;
+}
+
+static int drop_caps(struct err *e)
+{
+	struct __user_cap_header_struct head = {
+		.version = _LINUX_CAPABILITY_VERSION_3,
+	};
+	struct __user_cap_data_struct caps[2] = {
+		{ .effective = KEPT_CAPS, .permitted = KEPT_CAPS },
+	};
+	int cap;
+
+	if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0)
+		return err_sys(e, "clear the ambient capabilities");
+	for (cap = 0; prctl(PR_CAPBSET_READ, cap, 0, 0, 0) >= 0; cap++)
+		if (prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0)
+			return err_sys(e, "drop capability %d", cap);
+	if (syscall(SYS_capset, &head, caps) < 0)
+		return err_sys(e, "drop capabilities");
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+		return err_sys(e, "set no_new_privs");
+#ifndef SANITIZED /* the leak checker looks at the process from outside */
+	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
+		return err_sys(e, "forbid dumps");
+#endif
+	return 0;
+}
+
+int confine(struct err *e)
+{
+	AUTO_CLOSE int root_fd = -1;
+	int r;
+
+	r = check_start(e);
+	if (r < 0)
+		return r;
+	/* The warden's descriptor may be an O_PATH one: syncfs() needs more. */
+	root_fd = tree_open(WORKER_ROOT_FD, "", O_RDONLY | O_DIRECTORY, 0);
+	if (root_fd < 0) {
+		errno = -root_fd;
+		return err_sys(e, "open the directory to fill");
+	}
+	r = leave_host(e);
+	if (r == 0)
+		r = limit_self(e);
+	if (r == 0)
+		r = drop_caps(e);
+	if (r < 0)
+		return r;
+	r = seccomp_install(&filter_worker);
+	if (r < 0) {
+		errno = -r;
+		return err_sys(e, "install the system-call filter");
+	}
+	return take_fd(&root_fd);
+}

@@ -1,0 +1,181 @@
+#include "worker/tree.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+
+static int open_resolved(int dir_fd, const char *path, int flags, mode_t mode,
+			 __u64 resolve)
+{
+	struct open_how how = {
+		.flags = (__u64)(unsigned)flags | O_CLOEXEC,
+		.mode = flags & O_CREAT ? mode : 0,
+		.resolve = resolve | RESOLVE_NO_MAGICLINKS,
+	};
+	long fd = syscall(SYS_openat2, dir_fd, *path ? path : ".", &how,
+			  sizeof(how));
+
+	return fd < 0 ? -errno : (int)fd;
+}
+
+int tree_open(int root_fd, const char *path, int flags, mode_t mode)
+{
+	return open_resolved(root_fd, path, flags | O_NOFOLLOW, mode,
+			     RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS |
+				     RESOLVE_NO_XDEV);
+}
+
+int tree_open_inside(int root_fd, const char *path, int flags, mode_t mode)
+{
+	return open_resolved(root_fd, path, flags, mode, RESOLVE_IN_ROOT);
+}
+
+/* Opens the directory `name` of `*dir_fd`, made if missing, in its place. */
+static int step_down(int *dir_fd, const char *name)
+{
+	int fd = tree_open(*dir_fd, name, O_PATH | O_DIRECTORY, 0);
+
+	if (fd == -ENOENT) {
+		if (mkdirat(*dir_fd, name, 0755) < 0)
+			return -errno;
+		fd = tree_open(*dir_fd, name, O_PATH | O_DIRECTORY, 0);
+	}
+	if (fd < 0)
+		return fd;
+	close(*dir_fd);
+	*dir_fd = fd;
+	return 0;
+}
+
+static int make_parents(int root_fd, char *path)
+{
+	AUTO_CLOSE int fd = tree_open(root_fd, "", O_PATH | O_DIRECTORY, 0);
+	char *name;
+	int r;
+
+	if (fd < 0)
+		return fd;
+	while ((name = strsep(&path, "/"))) {
+		r = step_down(&fd, name);
+		if (r < 0)
+			return r;
+	}
+	return take_fd(&fd);
+}
+
+int tree_parent(int root_fd, const struct path *p, struct err *e)
+{
+	char dir[ENTRY_PATH_MAX + 1];
+	size_t n = p->name_at ? p->name_at - 1 : 0;
+	int fd;
+
+	memcpy(dir, p->s, n);
+	dir[n] = '\0';
+	fd = tree_open(root_fd, dir, O_PATH | O_DIRECTORY, 0);
+	if (fd == -ENOENT)
+		fd = make_parents(root_fd, dir);
+	if (fd >= 0)
+		return fd;
+	if (fd == -ELOOP || fd == -ENOTDIR)
+		return err_set(e, EBADMSG,
+			       "entry %.100s: its directory is a link or a "
+			       "file in this archive",
+			       p->s);
+	errno = -fd;
+	return err_sys(e, "entry %.100s: open its directory", p->s);
+}
+
+/*
+ * One pass over a directory: removes all but directories that are not empty.
+ * 1 when there is one, with its name.
+ */
+static int clear_pass(int dir_fd, char sub[ENTRY_NAME_MAX + 1])
+{
+	AUTO_DIR DIR *d = NULL;
+	const struct dirent *de;
+	int fd = tree_open(dir_fd, "", O_RDONLY | O_DIRECTORY, 0);
+
+	if (fd < 0)
+		return fd;
+	d = fdopendir(fd);
+	if (!d) {
+		close(fd);
+		return -ENOMEM;
+	}
+	while ((errno = 0, de = readdir(d))) {
+		if (strcmp(de->d_name, ".") == 0 ||
+		    strcmp(de->d_name, "..") == 0)
+			continue;
+		if (unlinkat(fd, de->d_name, 0) == 0)
+			continue;
+		if (errno != EISDIR && errno != EPERM)
+			return -errno;
+		if (unlinkat(fd, de->d_name, AT_REMOVEDIR) == 0)
+			continue;
+		if (errno != ENOTEMPTY)
+			return -errno;
+		snprintf(sub, ENTRY_NAME_MAX + 1, "%s", de->d_name);
+		return 1;
+	}
+	return -errno;
+}
+
+/*
+ * Descends into the first directory that is not empty and comes back up when
+ * it is, by its path: one descriptor however deep the tree, and no recursion.
+ */
+int tree_clear(int dir_fd)
+{
+	char path[ENTRY_PATH_MAX + 1] = "", sub[ENTRY_NAME_MAX + 1];
+	size_t len = 0;
+
+	for (;;) {
+		AUTO_CLOSE int fd = tree_open(dir_fd, path, O_PATH, 0);
+		char *slash;
+		int r;
+
+		r = fd < 0 ? fd : clear_pass(fd, sub);
+		if (r < 0)
+			return r;
+		if (r == 0 && len == 0)
+			return 0;
+		if (r == 0) {
+			slash = strrchr(path, '/');
+			len = slash ? (size_t)(slash - path) : 0;
+			path[len] = '\0';
+			continue;
+		}
+		if (len + 1 + strlen(sub) > ENTRY_PATH_MAX)
+			return -ENAMETOOLONG;
+		len += (size_t)snprintf(path + len, sizeof(path) - len, "%s%s",
+					len ? "/" : "", sub);
+	}
+}
+
+int tree_remove(int dir_fd, const char *name)
+{
+	AUTO_CLOSE int fd = -1;
+	int r;
+
+	if (unlinkat(dir_fd, name, 0) == 0 || errno == ENOENT)
+		return 0;
+	if (errno != EISDIR && errno != EPERM)
+		return -errno;
+	if (unlinkat(dir_fd, name, AT_REMOVEDIR) == 0)
+		return 0;
+	if (errno != ENOTEMPTY)
+		return -errno;
+	fd = tree_open(dir_fd, name, O_PATH | O_DIRECTORY, 0);
+	r = fd < 0 ? fd : tree_clear(fd);
+	if (r < 0)
+		return r;
+	return unlinkat(dir_fd, name, AT_REMOVEDIR) < 0 ? -errno : 0;
+}
