@@ -32,6 +32,7 @@ struct http_client {
 	char method[HTTP_METHOD_MAX + 1]; /* of the last call */
 	struct http_chunked chunked;
 	uint64_t left;
+	uint64_t timeout_ms;
 	bool body_done, closing;
 };
 

@@ -66,14 +66,15 @@ struct http_scan {
 /*
  * `p` holds all bytes from the start of the head. Returns the length of the
  * head when it is complete, 0 when bytes are missing, or the negative HTTP
- * status that refuses it, with `why` in words: -400, -414, -431, -501, -505.
+ * status that refuses it, with `why` in words: -400, -414 or -431.
  */
 int http_scan_head(struct http_scan *s, const char *p, size_t n,
 		   const char **why) MUST_CHECK;
 
 /*
  * Parses one complete head of `n` bytes (as http_scan_head() found it).
- * 0, or a negative status with `why`. After a failure `h` has no strings.
+ * 0, or a negative status with `why`: also -417, -501, -505. After a failure
+ * `h` has no strings.
  */
 int http_parse_request(struct http_head *h, const char *p, size_t n,
 		       const char **why) MUST_CHECK;

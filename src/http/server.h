@@ -6,6 +6,7 @@
  * own: it may keep the pointer. The pointer ends with the call that completes
  * the answer (http_reply*, http_error, http_reply_end, http_upgrade), or with
  * on_gone(): exactly one of the two happens, and no callback comes after it.
+ * Callbacks come from the loop, never from inside a function called here.
  *
  * on_gone() is called when the connection ended before the answer was
  * complete: the client left, was too slow, or sent a body so bad or large
@@ -46,6 +47,7 @@ struct http_server {
 	/* Private. */
 	struct loop *loop;
 	struct io io;
+	bool is_unix;
 	struct timer retry; /* accept() was out of descriptors */
 	struct list conns;
 	unsigned n_conns; /* connections that were handed over not counted */
@@ -78,7 +80,7 @@ void *http_owner(const struct http_conn *c);
 
 /*
  * Collects the whole body (there may be none: n = 0) and calls `done` once,
- * possibly before returning. `body` is NUL-terminated and valid until the
+ * after this returned. `body` is NUL-terminated and valid until the
  * request is answered. Larger than `max`: 413, malformed or cut: 400, slow:
  * 408; all answered here, and the owner hears on_gone().
  */
@@ -91,13 +93,13 @@ void http_read_body(struct http_conn *c, size_t max,
  * took; fewer than `n` stops reading until http_resume_body(), and then the
  * rest comes again. It may answer early (an error): what it returns then
  * does not matter, and the connection is closed behind the answer. `end`
- * comes once, after the last byte. Either may come before this returns.
+ * comes once, after the last byte.
  */
 void http_stream_body(struct http_conn *c,
 		      size_t (*data)(struct http_conn *c, const char *p,
 				     size_t n, void *owner),
 		      void (*end)(struct http_conn *c, void *owner));
-/* `data` is called again at the end of this turn of the loop, never inside. */
+/* `data` is called again before the loop waits the next time. */
 void http_resume_body(struct http_conn *c);
 
 /*

@@ -33,3 +33,5 @@ void http_encode(struct buf *b, const char *s);
 
 /* Is this valid UTF-8 (no surrogates, no overlong forms)? */
 bool http_is_utf8(const char *s, size_t n);
+/* 0 to 15, or -1. */
+int http_hex_value(char c);

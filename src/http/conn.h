@@ -1,0 +1,99 @@
+/*
+ * Private to the server: one connection, which server.c owns, request.c reads
+ * from and reply.c writes to.
+ *
+ * A connection goes HEAD -> REQUEST -> FLUSH -> HEAD, or ends in LINGER and
+ * CLOSED. All steps are taken by conn_drive(), which never runs inside
+ * itself; functions of owners only change the state and leave the rest to it,
+ * so no owner hears a callback from a function that it called.
+ */
+#pragma once
+
+#include "http/chunked.h"
+#include "http/server.h"
+
+enum conn_state {
+	CONN_HEAD,    /* a head is missing, wholly or in part */
+	CONN_REQUEST, /* the handler owns the request */
+	CONN_FLUSH,   /* answered; the answer has not left yet */
+	CONN_LINGER,  /* our side is shut, the client may still be sending */
+	CONN_CLOSED   /* freed at the end of this turn */
+};
+
+enum body_mode {
+	BODY_UNCLAIMED, /* nobody asked for it */
+	BODY_WHOLE,
+	BODY_STREAM,
+	BODY_DONE /* all taken, or there is none */
+};
+
+typedef void http_gone_fn(struct http_conn *c, void *owner);
+typedef void http_whole_fn(struct http_conn *c, char *body, size_t n,
+			   void *owner);
+typedef size_t http_data_fn(struct http_conn *c, const char *p, size_t n,
+			    void *owner);
+typedef void http_end_fn(struct http_conn *c, void *owner);
+
+struct http_conn {
+	struct http_server *server;
+	struct io io;
+	struct list node;
+	struct timer read_timer, write_timer;
+	struct deferred kick, bury;
+	enum conn_state state;
+	bool driving; /* conn_drive() is on the stack */
+	bool kicked;  /* conn_drive() comes at the end of this turn */
+	bool broken;  /* close at the next step */
+	bool blocked; /* the socket is full; EPOLLOUT is watched */
+	bool served;  /* not the first request of this connection */
+	bool timed;   /* the deadline of the current head is running */
+	struct buf in, out;
+
+	struct http_scan scan;
+	struct http_head head;
+	char id[HTTP_REQUEST_ID];
+	void *owner;
+	http_gone_fn *on_gone;
+
+	enum body_mode body;
+	bool paused;       /* the consumer took less than it was given */
+	bool continue_due; /* the client waits for 100 Continue */
+	uint64_t left;     /* HTTP_LENGTH: bytes not yet in `span` */
+	size_t span;       /* bytes at the front of `in` that are content */
+	struct http_chunked chunked;
+	struct buf whole;
+	size_t whole_max;
+	http_whole_fn *on_whole;
+	http_data_fn *on_data;
+	http_end_fn *on_end;
+
+	bool answering;   /* a streamed answer has begun */
+	bool no_content;  /* ... to a HEAD request */
+	bool raw_content; /* ... to an HTTP/1.0 client: ends with the socket */
+	bool stopped;     /* its producer waits for on_ready */
+	bool close_after; /* no further request on this connection */
+	bool linger;      /* the client may still be sending */
+	uint64_t lingered;
+	http_end_fn *on_ready;
+};
+
+/* server.c */
+void conn_drive(struct http_conn *c);
+/* conn_drive() at the end of this turn of the loop. */
+void conn_kick(struct http_conn *c);
+/* Takes the connection out of the server; the socket stays open. */
+void conn_forget(struct http_conn *c);
+void conn_make_id(struct http_conn *c);
+const char *server_date(struct http_server *s);
+
+/* request.c: each takes one step and says whether there may be another. */
+bool conn_head_step(struct http_conn *c);
+bool conn_body_step(struct http_conn *c);
+/* What the client must get from us even though the owner did not answer. */
+void conn_refuse(struct http_conn *c, int status, const char *word,
+		 const char *why);
+bool conn_wants_read(const struct http_conn *c);
+void conn_read(struct http_conn *c);
+
+/* reply.c */
+void conn_flush(struct http_conn *c);

@@ -1,0 +1,219 @@
+/* Percent-decoding of targets; see the header for what is refused. */
+#include "http/target.h"
+
+#include <errno.h>
+#include <string.h>
+
+static bool is_alnum(unsigned char c)
+{
+	return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') ||
+	       (c >= 'A' && c <= 'Z');
+}
+
+static bool is_path_char(unsigned char c)
+{
+	return is_alnum(c) || (c && strchr("-._~!$&'()*+,;=:@/", c));
+}
+
+/* More than RFC 3986 allows: browsers leave []{}|^` as they are. */
+static bool is_query_char(unsigned char c)
+{
+	return c > 0x20 && c < 0x7f && !strchr("\"#<>\\", c);
+}
+
+static bool is_control(unsigned char c)
+{
+	return c < 0x20 || c == 0x7f;
+}
+
+int http_hex_value(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	if (c >= 'a' && c <= 'f')
+		return c - 'a' + 10;
+	if (c >= 'A' && c <= 'F')
+		return c - 'A' + 10;
+	return -1;
+}
+
+/* The byte of "%41" at `p` (NUL-terminated), or -1. */
+static int decode_byte(const char *p)
+{
+	int high = http_hex_value(p[1]);
+	int low = high < 0 ? -1 : http_hex_value(p[2]);
+
+	return low < 0 ? -1 : high << 4 | low;
+}
+
+/* Length of the sequence that starts with `c`, and its smallest code point. */
+static size_t utf8_len(unsigned char c, uint32_t *min, uint32_t *v)
+{
+	if (c < 0x80) {
+		*min = 0;
+		*v = c;
+		return 1;
+	}
+	if ((c & 0xe0) == 0xc0) {
+		*min = 0x80;
+		*v = c & 0x1f;
+		return 2;
+	}
+	if ((c & 0xf0) == 0xe0) {
+		*min = 0x800;
+		*v = c & 0x0f;
+		return 3;
+	}
+	if ((c & 0xf8) == 0xf0) {
+		*min = 0x10000;
+		*v = c & 0x07;
+		return 4;
+	}
+	return 0;
+}
+
+bool http_is_utf8(const char *s, size_t n)
+{
+	size_t i = 0;
+
+	while (i < n) {
+		uint32_t min, v;
+		size_t k, len = utf8_len((unsigned char)s[i], &min, &v);
+
+		if (len == 0 || len > n - i)
+			return false;
+		for (k = 1; k < len; k++) {
+			unsigned char c = (unsigned char)s[i + k];
+
+			if ((c & 0xc0) != 0x80)
+				return false;
+			v = v << 6 | (c & 0x3f);
+		}
+		if (v < min || v > 0x10ffff || (v >= 0xd800 && v <= 0xdfff))
+			return false;
+		i += len;
+	}
+	return true;
+}
+
+/* No empty, "." or ".." segment; only the last may be empty. */
+static bool segments_ok(const char *path)
+{
+	const char *s = path;
+
+	while (*s == '/') {
+		size_t n = strcspn(s + 1, "/");
+
+		if (n == 0 && s[1] == '/')
+			return false;
+		if ((n == 1 && s[1] == '.') ||
+		    (n == 2 && s[1] == '.' && s[2] == '.'))
+			return false;
+		s += n + 1;
+	}
+	return true;
+}
+
+static int check_query(const char *q)
+{
+	for (; *q; q++) {
+		if (!is_query_char((unsigned char)*q))
+			return -EINVAL;
+		if (*q == '%' && decode_byte(q) < 0)
+			return -EINVAL;
+	}
+	return 0;
+}
+
+int http_target_split(const char *target, char *path, const char **query)
+{
+	const char *s = target;
+	size_t n = 0;
+
+	if (*s != '/')
+		return -EINVAL;
+	for (; *s && *s != '?'; s++) {
+		int c = (unsigned char)*s;
+
+		if (c == '%') {
+			c = decode_byte(s);
+			if (c < 0 || is_control((unsigned char)c) || c == '/' ||
+			    c == '\\')
+				return -EINVAL;
+			s += 2;
+		} else if (!is_path_char((unsigned char)c)) {
+			return -EINVAL;
+		}
+		path[n++] = (char)c;
+	}
+	path[n] = '\0';
+	if (!segments_ok(path) || !http_is_utf8(path, n))
+		return -EINVAL;
+	*query = *s ? s + 1 : s;
+	return check_query(*query);
+}
+
+/* Decodes `n` bytes of a query that was checked: the length, or -errno. */
+static int decode_form(const char *p, size_t n, char *out, size_t cap)
+{
+	size_t i, len = 0;
+
+	for (i = 0; i < n; i++) {
+		int c = p[i] == '+' ? ' ' : (unsigned char)p[i];
+
+		if (c == '%') {
+			c = decode_byte(p + i);
+			i += 2;
+		}
+		if (c < 0 || is_control((unsigned char)c))
+			return -EINVAL;
+		if (len + 1 >= cap)
+			return -ENAMETOOLONG;
+		out[len++] = (char)c;
+	}
+	out[len] = '\0';
+	return http_is_utf8(out, len) ? (int)len : -EINVAL;
+}
+
+int http_query(const struct http_head *h, const char *name, char *out,
+	       size_t cap)
+{
+	const char *q = h->query;
+	int found = 0;
+
+	while (*q) {
+		size_t n = strcspn(q, "&");
+		const char *eq = memchr(q, '=', n);
+		size_t key_n = eq ? (size_t)(eq - q) : n;
+		size_t skip = eq ? key_n + 1 : n;
+		char key[64];
+
+		if (decode_form(q, key_n, key, sizeof(key)) >= 0 &&
+		    strcmp(key, name) == 0) {
+			int r = decode_form(q + skip, n - skip, out, cap);
+
+			if (r < 0)
+				return r;
+			if (found)
+				return -EINVAL;
+			found = 1;
+		}
+		q += n + (q[n] == '&');
+	}
+	return found;
+}
+
+void http_encode(struct buf *b, const char *s)
+{
+	static const char hex[] = "0123456789ABCDEF";
+
+	for (; *s; s++) {
+		unsigned char c = (unsigned char)*s;
+		char esc[3] = { '%', hex[c >> 4], hex[c & 15] };
+
+		if (is_alnum(c) || strchr("-._~", c))
+			buf_add(b, s, 1);
+		else
+			buf_add(b, esc, sizeof(esc));
+	}
+}
