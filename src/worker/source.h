@@ -19,7 +19,7 @@ struct source {
 	int fd;
 	uint64_t in_bytes; /* read from fd */
 	bool open, bomb;
-	char block[16 * 1024]; /* small: the ratio is checked once per block */
+	char block[64 * 1024];
 };
 
 struct block {
