@@ -5,10 +5,13 @@
  *
  * Layout, everything relative to one directory descriptor:
  *
- *	images/ID/	an image (btrfs: a subvolume, read-only once committed)
- *	box/ID/vol/	a sandbox's volume: upper/ and work/ of its overlay
- *	stage/ID/	an image that is being filled
+ *	images/ID/tree/	an image (btrfs: a subvolume, read-only)
+ *	box/ID/tree/	a sandbox's volume: upper/ and work/ of its overlay
+ *	stage/ID/tree/	an image that is being filled
  *	trash/...	what waits for store_sweep()
+ *
+ * Each tree has a directory of its own because destroying a subvolume holds
+ * its parent's lock for as long as it takes.
  *
  * Used by the warden only, as root. Ids were checked by the caller with
  * id_valid(). Functions return 0 or a descriptor, or -errno with a message.
@@ -31,9 +34,8 @@ struct store {
 	int usage_fd;      /* driver's own: live usage figures, or -1 */
 	bool disk_limit;   /* limits are enforced */
 	bool simple_quota; /* by simple quotas (else classic qgroups) */
-	/* Driver's own marks; store_sweep() touches only what is below. */
-	uint64_t next_family;  /* next level-1 group or project */
-	uint64_t newest_group; /* highest level-0 group made so far */
+	/* Driver's own: next level-1 group or project. */
+	uint64_t next_family;
 };
 
 struct store_status {
@@ -76,7 +78,7 @@ int store_destroy(const struct conf *c, struct err *e) MUST_CHECK;
 /*
  * A new volume with upper/ (0755, 0:0) and work/ (0700), at most `bytes` large.
  * ENOSPC below 10 % free; ENOTSUP when limits cannot be enforced, unless
- * `allow_unlimited`. Returns an O_PATH descriptor of vol/.
+ * `allow_unlimited`. Returns an O_PATH descriptor of the tree.
  */
 int store_volume_new(struct store *s, const char *id, uint64_t bytes,
 		     bool allow_unlimited, struct err *e) MUST_CHECK;
@@ -88,6 +90,9 @@ int store_volume_discard(struct store *s, const char *id,
 			 struct err *e) MUST_CHECK;
 int store_volume_usage(struct store *s, const char *id, uint64_t *bytes,
 		       struct err *e) MUST_CHECK;
+/* Changes the limit (a volume made ahead learns what it is for). */
+int store_volume_limit(struct store *s, const char *id, uint64_t bytes,
+		       struct err *e) MUST_CHECK;
 /* The volume with the smallest id above `after`: 0, or -ENOENT at the end. */
 int store_volume_next(struct store *s, const char *after,
 		      char id[ID_CAP]) MUST_CHECK;
@@ -98,7 +103,9 @@ int store_volume_next(struct store *s, const char *after,
  */
 int store_image_stage(struct store *s, const char *id,
 		      struct err *e) MUST_CHECK;
-/* stage/ID becomes images/ID, read-only, on disk before this returns. */
+/* stage/ID becomes images/ID, read-only, on disk before this returns: it
+ * writes out what is dirty, which takes seconds for a large image, so it may
+ * be called in a child. */
 int store_image_commit(struct store *s, const char *id,
 		       struct err *e) MUST_CHECK;
 /* O_PATH descriptor of a committed image. */
@@ -118,7 +125,7 @@ int store_status(struct store *s, struct store_status *out,
 /*
  * Destroys what is in trash/ and stale quota groups. Takes as long as it
  * takes: run in a child, forked by the process that makes the volumes while no
- * store call of its own is under way (the child goes by the marks in `s` to
+ * store call of its own is under way (the child goes by s->next_family to
  * leave alone what is made meanwhile). May be killed at any time, may run
  * while volumes are made and discarded; a second one at the same time does
  * nothing. Never crosses into another mount, follows no link, needs no more

@@ -1,0 +1,205 @@
+/*
+ * The plain-directory driver, for hosts without btrfs: a tree is a directory.
+ * Its limit is a project quota (ext4, xfs) where the file system enforces
+ * them: a project id of its own, which everything made below inherits.
+ * quotactl_fd(2), Linux 5.14, because the warden cannot name the device.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/dqblk_xfs.h>
+#include <linux/fs.h>
+#include <linux/quota.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+#include "base/auto.h"
+#include "store/ops.h"
+
+/* Ours among the projects that the host may have. */
+#define PROJECT_FIRST 0x20000000ULL
+#define PROJECT_END 0xfffffff0ULL
+/* An inode for so many bytes of the limit, as mkfs.ext4 makes them. */
+#define BYTES_PER_INODE 16384
+#define MIN_INODES 4096
+
+static int quota(int fd, unsigned cmd, uint64_t project, void *arg)
+{
+	return (int)syscall(SYS_quotactl_fd, fd, QCMD(cmd, PRJQUOTA),
+			    (unsigned)project, arg);
+}
+
+static bool enforced(int fd)
+{
+	struct fs_quota_statv st = { .qs_version = FS_QSTATV_VERSION1 };
+
+	return quota(fd, Q_XGETQSTATV, 0, &st) == 0 &&
+	       (st.qs_flags & FS_QUOTA_PDQ_ENFD) != 0;
+}
+
+/*
+ * The next of our projects at or above `from` that has a limit or usage: 0,
+ * or -ENOENT at the end.
+ */
+static int next_project(int fd, uint64_t from, uint64_t end,
+			struct if_nextdqblk *out)
+{
+	if (from >= end)
+		return -ENOENT;
+	if (quota(fd, Q_GETNEXTQUOTA, from, out) < 0)
+		return errno == ESRCH ? -ENOENT : -errno;
+	return out->dqb_id >= end ? -ENOENT : 0;
+}
+
+static int dir_start(struct store *s, struct err *e)
+{
+	struct if_nextdqblk q;
+	int r;
+
+	s->next_family = PROJECT_FIRST;
+	s->disk_limit = enforced(s->root_fd);
+	if (!s->disk_limit)
+		return 0;
+	while ((r = next_project(s->root_fd, s->next_family, PROJECT_END,
+				 &q)) == 0)
+		s->next_family = (uint64_t)q.dqb_id + 1;
+	if (r != -ENOENT)
+		return err_set(e, -r, "read the pool's project quotas: %s",
+			       strerror(-r));
+	return 0;
+}
+
+static int set_limit(int fd, uint64_t project, uint64_t bytes)
+{
+	uint64_t inodes = bytes / BYTES_PER_INODE;
+	struct if_dqblk q = {
+		.dqb_bhardlimit = bytes / QIF_DQBLKSIZE,
+		.dqb_ihardlimit = inodes > MIN_INODES ? inodes : MIN_INODES,
+		.dqb_valid = QIF_LIMITS,
+	};
+
+	if (bytes == 0)
+		q.dqb_ihardlimit = 0;
+	return quota(fd, Q_SETQUOTA, project, &q);
+}
+
+static int dir_make(struct store *s, int dir_fd, const char *name,
+		    uint64_t bytes, struct err *e)
+{
+	AUTO_CLOSE int fd = -1;
+	struct fsxattr x;
+
+	if (mkdirat(dir_fd, name, 0755) < 0)
+		return err_sys(e, "make a directory");
+	if (!s->disk_limit)
+		return 0;
+	fd = openat(dir_fd, name,
+		    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return err_sys(e, "open a new directory");
+	if (s->next_family >= PROJECT_END)
+		return err_set(e, EOVERFLOW, "no project ids left");
+	if (ioctl(fd, FS_IOC_FSGETXATTR, &x) < 0)
+		return err_sys(e, "read a project id");
+	x.fsx_xflags |= FS_XFLAG_PROJINHERIT;
+	x.fsx_projid = (uint32_t)s->next_family++;
+	if (ioctl(fd, FS_IOC_FSSETXATTR, &x) < 0)
+		return err_sys(e, "set a project id");
+	if (set_limit(fd, x.fsx_projid, bytes) < 0)
+		return err_sys(e, "set a project's limit");
+	return 0;
+}
+
+static int project_of(struct store *s, int tree_fd, uint64_t *project,
+		      struct err *e)
+{
+	struct fsxattr x;
+
+	if (!s->disk_limit)
+		return err_set(
+			e, ENOTSUP,
+			"the pool has no quotas: mount it with prjquota, "
+			"or use btrfs");
+	if (ioctl(tree_fd, FS_IOC_FSGETXATTR, &x) < 0)
+		return err_sys(e, "read a project id");
+	if (x.fsx_projid < PROJECT_FIRST)
+		return err_set(e, ENOTSUP, "made when the pool had no quotas");
+	*project = x.fsx_projid;
+	return 0;
+}
+
+static int dir_limit(struct store *s, int tree_fd, uint64_t bytes,
+		     struct err *e)
+{
+	uint64_t project;
+	int r = project_of(s, tree_fd, &project, e);
+
+	if (r < 0)
+		return r;
+	if (set_limit(tree_fd, project, bytes) < 0)
+		return err_sys(e, "set a project's limit");
+	return 0;
+}
+
+static int dir_usage(struct store *s, int tree_fd, uint64_t *bytes,
+		     struct err *e)
+{
+	struct if_dqblk q;
+	uint64_t project;
+	int r = project_of(s, tree_fd, &project, e);
+
+	if (r < 0)
+		return r;
+	if (quota(tree_fd, Q_GETQUOTA, project, &q) < 0)
+		return err_sys(e, "read a project's usage");
+	*bytes = q.dqb_curspace;
+	return 0;
+}
+
+/* Launches see an image through a read-only mount; nothing else writes. */
+static int dir_seal(int tree_fd, struct err *e)
+{
+	(void)tree_fd;
+	(void)e;
+	return 0;
+}
+
+static int dir_destroy(int dir_fd, const char *name)
+{
+	(void)dir_fd;
+	(void)name;
+	return 0;
+}
+
+static int dir_sweep(struct store *s, struct err *e)
+{
+	uint64_t from = PROJECT_FIRST;
+	struct if_nextdqblk q;
+	int r;
+
+	if (!s->disk_limit)
+		return 0;
+	while ((r = next_project(s->root_fd, from, s->next_family, &q)) == 0) {
+		from = (uint64_t)q.dqb_id + 1;
+		if (q.dqb_curspace == 0 && q.dqb_curinodes == 0 &&
+		    set_limit(s->root_fd, q.dqb_id, 0) < 0)
+			return err_sys(e, "drop the limit of project %u",
+				       q.dqb_id);
+	}
+	if (r != -ENOENT)
+		return err_set(e, -r, "read the pool's project quotas: %s",
+			       strerror(-r));
+	return 0;
+}
+
+const struct store_ops store_dir = {
+	.name = "dir",
+	.start = dir_start,
+	.make = dir_make,
+	.limit = dir_limit,
+	.usage = dir_usage,
+	.seal = dir_seal,
+	.destroy = dir_destroy,
+	.sweep = dir_sweep,
+};

@@ -1,0 +1,441 @@
+#include "store/store.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+
+#include "base/auto.h"
+#include "store/ops.h"
+
+/* Creates need a tenth of the pool free: a full btrfs is hard to empty. */
+#define FREE_SHARE 10
+
+static const char *const parts[] = { "images", "box", "stage", "trash" };
+
+enum { REL_PATH = 64 };
+
+/* The sandboxes' directories have the modes we say, whatever the umask. */
+static void auto_umask(mode_t *saved)
+{
+	umask(*saved);
+}
+#define FIXED_UMASK \
+	AUTO(auto_umask) __attribute__((unused)) mode_t saved_ = umask(022)
+
+static int make_parts(struct store *s, struct err *e)
+{
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(parts); i++)
+		if (mkdirat(s->root_fd, parts[i], 0700) < 0 && errno != EEXIST)
+			return err_sys(e, "make %s/ in the pool", parts[i]);
+	return 0;
+}
+
+static int detach(struct store *s, int host_fd, struct err *e)
+{
+	struct mount_attr attr = {
+		.attr_set = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV |
+			    MOUNT_ATTR_NOEXEC | MOUNT_ATTR_NOATIME,
+		.attr_clr = MOUNT_ATTR__ATIME,
+	};
+
+	s->tree_fd =
+		open_tree(host_fd, "",
+			  AT_EMPTY_PATH | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+	if (s->tree_fd < 0)
+		return err_sys(e, "clone the pool's mount");
+	if (mount_setattr(s->tree_fd, "", AT_EMPTY_PATH, &attr, sizeof(attr)) <
+	    0)
+		return err_sys(e, "set nosuid,nodev,noexec on the pool");
+	s->root_fd =
+		openat(s->tree_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (s->root_fd < 0)
+		return err_sys(e, "open the pool");
+	return 0;
+}
+
+int store_open(struct store *s, const struct conf *c, struct err *e)
+{
+	AUTO_CLOSE int host_fd = -1;
+	int r;
+
+	*s = (struct store){ .root_fd = -1, .tree_fd = -1, .usage_fd = -1 };
+	host_fd = pool_open(c, &s->ops, e);
+	if (host_fd < 0)
+		return host_fd;
+	r = detach(s, host_fd, e);
+	if (r == 0)
+		r = make_parts(s, e);
+	if (r == 0)
+		r = s->ops->start(s, e);
+	if (r < 0)
+		store_done(s);
+	return r;
+}
+
+int store_attach(struct store *s, const char *target, struct err *e)
+{
+	if (move_mount(s->tree_fd, "", AT_FDCWD, target,
+		       MOVE_MOUNT_F_EMPTY_PATH) < 0)
+		return err_sys(e, "attach the pool at %s", target);
+	auto_close(&s->tree_fd);
+	return 0;
+}
+
+void store_done(struct store *s)
+{
+	auto_close(&s->usage_fd);
+	auto_close(&s->root_fd);
+	auto_close(&s->tree_fd);
+}
+
+int store_close(const struct conf *c, struct err *e)
+{
+	return pool_close(c, e);
+}
+
+static int space(struct store *s, struct statfs *fs, struct err *e)
+{
+	if (fstatfs(s->root_fd, fs) < 0)
+		return err_sys(e, "free space of the pool");
+	return 0;
+}
+
+/* Also gives what may be used up before the pool gets too full. */
+static int check_free(struct store *s, uint64_t *usable, struct err *e)
+{
+	char have[SIZE_TEXT], all[SIZE_TEXT];
+	uint64_t unit, keep;
+	struct statfs fs;
+	int r = space(s, &fs, e);
+
+	if (r < 0)
+		return r;
+	unit = (uint64_t)fs.f_bsize;
+	keep = fs.f_blocks / FREE_SHARE;
+	if (fs.f_bavail > keep &&
+	    (fs.f_files == 0 || fs.f_ffree > fs.f_files / FREE_SHARE)) {
+		*usable = (fs.f_bavail - keep) * unit;
+		return 0;
+	}
+	size_text(fs.f_bavail * unit, have);
+	size_text(fs.f_blocks * unit, all);
+	return err_set(e, ENOSPC,
+		       "the pool is full: %s of %s free, a tenth is kept; "
+		       "remove sandboxes or images, or enlarge it",
+		       have, all);
+}
+
+static void rel_path(char out[REL_PATH], const char *part, const char *id)
+{
+	snprintf(out, REL_PATH, "%s/%s", part, id);
+}
+
+/* part/ID/tree, under a limit. Leaves what it made to a discard. */
+static int tree_make(struct store *s, const char *part, const char *id,
+		     uint64_t bytes, struct err *e)
+{
+	AUTO_CLOSE int dir_fd = -1;
+	char path[REL_PATH];
+	int r, fd;
+
+	rel_path(path, part, id);
+	if (mkdirat(s->root_fd, path, 0700) < 0)
+		return err_sys(e, "make %s in the pool", path);
+	dir_fd = openat(s->root_fd, path,
+			O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (dir_fd < 0)
+		return err_sys(e, "open %s in the pool", path);
+	r = s->ops->make(s, dir_fd, "tree", bytes, e);
+	if (r < 0)
+		return err_wrap(e, "%s", path);
+	fd = openat(dir_fd, "tree",
+		    O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return err_sys(e, "open %s in the pool", path);
+	return fd;
+}
+
+static int tree_open(struct store *s, const char *part, const char *id,
+		     int flags, struct err *e)
+{
+	char path[REL_PATH];
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/%s/tree", part, id);
+	fd = openat(s->root_fd, path,
+		    flags | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return err_sys(e, "open %s in the pool", path);
+	return fd;
+}
+
+/*
+ * A rename into trash/. The name may be taken there, by the staged twin of a
+ * discarded image or by a discard that was cut short.
+ */
+static int discard(struct store *s, const char *part, const char *id)
+{
+	char from[REL_PATH], to[REL_PATH];
+	unsigned n = 0;
+	int r;
+
+	rel_path(from, part, id);
+	rel_path(to, "trash", id);
+	while ((r = renameat2(s->root_fd, from, s->root_fd, to,
+			      RENAME_NOREPLACE)) < 0 &&
+	       errno == EEXIST)
+		snprintf(to, sizeof(to), "trash/%s.%u", id, ++n);
+	return r < 0 ? -errno : 0;
+}
+
+static int overlay_dirs(int fd, const char *id, struct err *e)
+{
+	if (mkdirat(fd, "upper", 0755) < 0 || mkdirat(fd, "work", 0700) < 0)
+		return err_sys(e, "make upper/ and work/ of volume %s", id);
+	return 0;
+}
+
+int store_volume_new(struct store *s, const char *id, uint64_t bytes,
+		     bool allow_unlimited, struct err *e)
+{
+	FIXED_UMASK;
+	AUTO_CLOSE int fd = -1;
+	uint64_t usable;
+	int r;
+
+	if (!s->disk_limit && !allow_unlimited)
+		return err_set(e, ENOTSUP,
+			       "this pool cannot limit disk space: use btrfs, "
+			       "mount it with prjquota, or set allow_missing = "
+			       "disk");
+	if (bytes == 0)
+		return err_set(e, EINVAL, "volume %s: no size", id);
+	r = check_free(s, &usable, e);
+	if (r < 0)
+		return r;
+	fd = tree_make(s, "box", id, bytes, e);
+	if (fd == -EEXIST)
+		return fd;
+	r = fd < 0 ? fd : overlay_dirs(fd, id, e);
+	if (r < 0) {
+		/* What this cannot take away, a start-up sweep finds. */
+		(void)discard(s, "box", id);
+		return r;
+	}
+	return take_fd(&fd);
+}
+
+int store_volume_open(struct store *s, const char *id, struct err *e)
+{
+	return tree_open(s, "box", id, O_PATH, e);
+}
+
+int store_volume_discard(struct store *s, const char *id, struct err *e)
+{
+	int r = discard(s, "box", id);
+
+	if (r < 0)
+		return err_set(e, -r, "discard volume %s: %s", id,
+			       strerror(-r));
+	return 0;
+}
+
+int store_volume_usage(struct store *s, const char *id, uint64_t *bytes,
+		       struct err *e)
+{
+	AUTO_CLOSE int fd = tree_open(s, "box", id, O_RDONLY, e);
+	int r;
+
+	if (fd < 0)
+		return fd;
+	r = s->ops->usage(s, fd, bytes, e);
+	return r < 0 ? err_wrap(e, "volume %s", id) : 0;
+}
+
+int store_volume_limit(struct store *s, const char *id, uint64_t bytes,
+		       struct err *e)
+{
+	AUTO_CLOSE int fd = tree_open(s, "box", id, O_RDONLY, e);
+	int r;
+
+	if (fd < 0)
+		return fd;
+	if (bytes == 0)
+		return err_set(e, EINVAL, "volume %s: no size", id);
+	r = s->ops->limit(s, fd, bytes, e);
+	return r < 0 ? err_wrap(e, "volume %s", id) : 0;
+}
+
+/* Smallest valid id above `after`. */
+static int next_id(struct store *s, const char *part, const char *after,
+		   char id[ID_CAP])
+{
+	AUTO_CLOSE int fd =
+		openat(s->root_fd, part, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	AUTO_DIR DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+	struct dirent *d;
+	bool found = false;
+
+	if (!dir)
+		return -errno;
+	take_fd(&fd);
+	while ((d = readdir(dir)) != NULL) {
+		if (!id_valid(d->d_name) || strcmp(d->d_name, after) <= 0 ||
+		    (found && strcmp(d->d_name, id) >= 0))
+			continue;
+		memcpy(id, d->d_name, ID_CAP);
+		found = true;
+	}
+	return found ? 0 : -ENOENT;
+}
+
+int store_volume_next(struct store *s, const char *after, char id[ID_CAP])
+{
+	return next_id(s, "box", after, id);
+}
+
+int store_image_stage(struct store *s, const char *id, struct err *e)
+{
+	FIXED_UMASK;
+	uint64_t usable;
+	int r = check_free(s, &usable, e);
+
+	if (r < 0)
+		return r;
+	r = tree_make(s, "stage", id, usable, e);
+	if (r < 0 && r != -EEXIST)
+		(void)discard(s, "stage", id);
+	return r;
+}
+
+/* First the content on disk, then the name, then the name on disk. */
+int store_image_commit(struct store *s, const char *id, struct err *e)
+{
+	AUTO_CLOSE int fd = tree_open(s, "stage", id, O_RDONLY, e);
+	char from[REL_PATH], to[REL_PATH];
+	int r;
+
+	if (fd < 0)
+		return fd;
+	r = s->ops->seal(fd, e);
+	if (r < 0)
+		return err_wrap(e, "image %s", id);
+	rel_path(from, "stage", id);
+	rel_path(to, "images", id);
+	if (syncfs(s->root_fd) < 0 ||
+	    renameat2(s->root_fd, from, s->root_fd, to, RENAME_NOREPLACE) < 0 ||
+	    syncfs(s->root_fd) < 0)
+		return err_sys(e, "commit image %s", id);
+	return 0;
+}
+
+int store_image_open(struct store *s, const char *id, struct err *e)
+{
+	return tree_open(s, "images", id, O_PATH, e);
+}
+
+int store_image_discard(struct store *s, const char *id, struct err *e)
+{
+	int r = discard(s, "images", id);
+
+	if (r == -ENOENT)
+		r = discard(s, "stage", id);
+	if (r < 0)
+		return err_set(e, -r, "discard image %s: %s", id, strerror(-r));
+	return 0;
+}
+
+int store_image_next(struct store *s, const char *after, char id[ID_CAP])
+{
+	return next_id(s, "images", after, id);
+}
+
+static int discard_all(struct store *s, const char *part, struct err *e)
+{
+	char id[ID_CAP] = "";
+	int r;
+
+	while ((r = next_id(s, part, id, id)) == 0) {
+		r = discard(s, part, id);
+		if (r < 0)
+			break;
+	}
+	if (r != -ENOENT)
+		return err_set(e, -r, "clear %s/: %s", part, strerror(-r));
+	return 0;
+}
+
+int store_stage_clear(struct store *s, struct err *e)
+{
+	return discard_all(s, "stage", e);
+}
+
+int store_status(struct store *s, struct store_status *out, struct err *e)
+{
+	struct statfs fs;
+	int r = space(s, &fs, e);
+
+	if (r < 0)
+		return r;
+	*out = (struct store_status){
+		.disk_limit = s->disk_limit,
+		.simple_quota = s->simple_quota,
+		.bytes = fs.f_blocks * (uint64_t)fs.f_bsize,
+		.free_bytes = fs.f_bavail * (uint64_t)fs.f_bsize,
+	};
+	return str_copy(out->driver, sizeof(out->driver), s->ops->name);
+}
+
+int store_sweep(struct store *s, struct err *e)
+{
+	struct err trash = { 0 };
+	int t = sweep_trash(s, &trash);
+	int r = s->ops->sweep(s, e);
+
+	/* A tree that cannot be removed does not keep the groups of others. */
+	if (t < 0) {
+		*e = trash;
+		return t;
+	}
+	return r < 0 ? r : t || r;
+}
+
+/* For a pool that is not a file of its own. */
+static int remove_parts(const struct conf *c, struct err *e)
+{
+	struct store s;
+	size_t i;
+	int r = store_open(&s, c, e);
+
+	if (r < 0)
+		return r;
+	for (i = 0; i < ARRAY_LEN(parts) && r == 0; i++)
+		if (strcmp(parts[i], "trash") != 0)
+			r = discard_all(&s, parts[i], e);
+	if (r == 0)
+		r = store_sweep(&s, e);
+	for (i = 0; i < ARRAY_LEN(parts) && r >= 0; i++)
+		if (unlinkat(s.root_fd, parts[i], AT_REMOVEDIR) < 0)
+			r = err_sys(e, "remove %s/ of the pool", parts[i]);
+	store_done(&s);
+	return r < 0 ? r : 0;
+}
+
+int store_destroy(const struct conf *c, struct err *e)
+{
+	int r = 0;
+
+	if (!pool_has_file(c))
+		r = remove_parts(c, e);
+	if (r == 0)
+		r = pool_close(c, e);
+	if (r == 0 && pool_is_ours(c))
+		r = pool_remove(c, e);
+	return r;
+}
