@@ -227,21 +227,26 @@ static int push(struct http_client *c, struct buf *b, struct err *e)
 }
 
 /* Reads a piece of the body into `b` as a chunk: its size, 0 at the end. */
-static ssize_t next_piece(int body_fd, char *piece, struct buf *b,
-			  struct err *e)
+static ssize_t next_piece(const struct http_call *call, int body_fd,
+			  char *piece, struct buf *b, struct err *e)
 {
 	ssize_t n;
+	int r = 0;
 
 	do
 		n = read(body_fd, piece, PIECE);
 	while (n < 0 && errno == EINTR);
 	if (n < 0)
 		return err_sys(e, "read the body to send");
-	if (n > 0)
+	if (n > 0) {
 		http_chunk_add(b, piece, (size_t)n);
-	else
+		return n;
+	}
+	if (call->at_end)
+		r = call->at_end(call->ctx, e);
+	if (r == 0)
 		buf_puts(b, HTTP_LAST_CHUNK);
-	return n;
+	return r;
 }
 
 static int send_pieces(struct http_client *c, const struct http_call *call,
@@ -256,7 +261,7 @@ static int send_pieces(struct http_client *c, const struct http_call *call,
 		r = wait_turn(c, body_fd, e);
 		if (r != 0)
 			return r;
-		n = next_piece(body_fd, piece, b, e);
+		n = next_piece(call, body_fd, piece, b, e);
 		if (n < 0)
 			return (int)n;
 		r = push(c, b, e);

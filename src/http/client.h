@@ -47,6 +47,12 @@ struct http_call {
 	size_t first_n;
 	/* For http_send_fd(): bytes sent so far; may be NULL. */
 	void (*progress)(uint64_t bytes, void *ctx);
+	/*
+	 * For http_send_fd(): called at the end of the descriptor, before the
+	 * server learns of it. An error cuts the body short, so that nobody
+	 * takes it for whole. May be NULL.
+	 */
+	int (*at_end)(void *ctx, struct err *e);
 	void *ctx;
 };
 

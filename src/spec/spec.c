@@ -1,7 +1,6 @@
 #include "spec/spec.h"
 
 #include <errno.h>
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -26,7 +25,7 @@ const struct spec_field spec_fields[] = {
 	{ "timeout", SPEC_TIME, AT(timeout_ms), 0, 366ULL * 86400 * 1000,
 	  "TIME", "life span: 90s, 5m, 1h; 0 is without end" },
 	{ "sudo", SPEC_BOOL, AT(sudo), 0, 1, NULL,
-	  "whether sudo works inside" },
+	  "sudo inside" },
 	{ "allow-missing", SPEC_TEXT, AT(allow_missing), 0, 0, "LIMIT",
 	  "start although the host cannot enforce LIMIT (disk)" },
 	{ 0 },
@@ -77,7 +76,7 @@ static int parse_number(const struct spec_field *f, const json_t *v,
 
 	if (f->kind == SPEC_MILLI || f->kind == SPEC_TIME)
 		d *= 1000;
-	if (!(d >= 0) || d > 9e15 || d != floor(d))
+	if (!(d >= 0) || d > 9e15 || d != (double)(uint64_t)d)
 		return -EINVAL;
 	*n = (uint64_t)d;
 	return 0;

@@ -1,0 +1,111 @@
+/*
+ * What the verbs of the command line share. A verb is one file and one row of
+ * the table in main.c.
+ *
+ * The CLI is a short-lived process: it says what is wrong in one line on
+ * stderr and exits at once, so nothing here hands errors upwards.
+ */
+#pragma once
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+
+#include "base/buf.h"
+#include "base/conf.h"
+#include "base/err.h"
+#include "base/opt.h"
+
+struct cli;
+typedef int verb_fn(struct cli *cli, int argc, char **argv);
+
+struct verb {
+	const char *name;
+	verb_fn *fn;       /* argv[0] is the verb; returns the exit code */
+	const char *args;  /* for the line of usage */
+	const char *help;  /* one line */
+	const char *notes; /* after the options in --help, or NULL */
+};
+
+/* Exit codes. `run` and `exec` leave 0 to 124 to the process inside. */
+enum {
+	EXIT_FAILED = 1,
+	EXIT_USAGE = 2,
+	EXIT_OURS = 125,       /* of `run` and `exec`: the failure is ours */
+	EXIT_CANNOT_RUN = 126, /* the command was found but not started */
+	EXIT_NOT_FOUND = 127,
+	EXIT_SIGNAL = 128, /* plus its number */
+};
+
+struct cli {
+	const char *conf_path; /* --config; NULL: the default file */
+	const char *socket;    /* --socket; NULL: run_dir/api.sock */
+	const struct verb *verb;
+	bool help;     /* --help was given */
+	int fail_code; /* what fail() exits with */
+};
+
+/* One row of every table of options. */
+#define OPT_HELP(cli)                                                       \
+	{                                                                   \
+		"help", 'h', OPT_FLAG, &(cli)->help, NULL, "show this text" \
+	}
+
+/*
+ * Options of a verb: the index of its first operand. Exits by itself after
+ * --help and after an unknown option.
+ */
+int cli_options(struct cli *cli, const struct opt *table, int argc,
+		char **argv);
+/*
+ * The same for verbs whose options may also follow their operands: moves the
+ * operands to argv[1] ... and returns their number.
+ */
+int cli_operands(struct cli *cli, const struct opt *table, int argc,
+		 char **argv);
+/* Exits with EXIT_USAGE (or EXIT_OURS) when the operands are not `verb.args` */
+void cli_usage_error(struct cli *cli, const char *what)
+	__attribute__((noreturn));
+/* The verb of `table` (which ends at name NULL) called `name`, or NULL. */
+const struct verb *cli_find(const struct verb *table, const char *name);
+void cli_list_verbs(const struct verb *table);
+
+/* The configuration; exits when it is bad. */
+void cli_conf(struct cli *cli, struct conf *c);
+
+/* say.c: text for people. */
+
+/* "carrel: ..." on stderr, then exit(cli->fail_code). */
+void fail(const struct cli *cli, const char *fmt, ...) PRINTF_LIKE(2, 3)
+	__attribute__((noreturn));
+/* The same line without the exit. */
+void complain(const char *fmt, ...) PRINTF_LIKE(1, 2);
+/*
+ * Copies text that others wrote, so that it is harmless on a terminal: control
+ * bytes, C1 controls and what is not UTF-8 become '?'.
+ */
+void clean_text(char *out, size_t cap, const char *s);
+/* A JSON value on stdout, indented; pure ASCII on a terminal. */
+void print_json(const json_t *j);
+
+/* Columns as wide as their widest cell; cells are cleaned when they are set. */
+enum { TABLE_COLUMNS = 10 };
+struct table {
+	size_t columns, rows;
+	char **cells;
+};
+void table_init(struct table *t, const char *const *titles, size_t columns);
+void table_row(struct table *t, const char *const *cells);
+void table_print(const struct table *t);
+void table_done(struct table *t);
+
+/* Whether colours may be written to `fd`: a terminal, and no NO_COLOR. */
+bool colours_on(int fd);
+
+/* A JSON string literal with everything escaped that must be. */
+void json_put_str(struct buf *b, const char *s);
+
+verb_fn verb_run, verb_create, verb_exec, verb_ls, verb_rm, verb_inspect,
+	verb_image, verb_doctor, verb_version;
+verb_fn image_build, image_import, image_ls, image_rm;

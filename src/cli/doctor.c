@@ -1,0 +1,162 @@
+/*
+ * carrel doctor: what this host offers, what is missing, what to do about it.
+ *
+ * The checks are rows of tables (doctor_host.c, doctor_hardening.c) and need
+ * no daemon; what the daemon itself found out follows when it runs. Only what
+ * is missing makes the exit code 1: warnings are advice.
+ */
+#include "cli/doctor.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "cli/server.h"
+#include "cli/show.h"
+
+static const struct {
+	const char *word, *colour;
+} levels[] = {
+	[LEVEL_OK] = { "ok", "\033[32m" },
+	[LEVEL_WARNING] = { "warning", "\033[33m" },
+	[LEVEL_MISSING] = { "missing", "\033[31m" },
+};
+static_assert(ARRAY_LEN(levels) == LEVELS, "a word for each level");
+
+struct doctor {
+	bool json, colours;
+	json_t *list;
+	size_t count[LEVELS];
+	const char *group; /* of the last line */
+};
+
+static void print_finding(struct doctor *d, const struct check *k,
+			  const struct finding *f)
+{
+	bool c = d->colours;
+	char is[sizeof(f->is)];
+
+	if (!d->group || strcmp(d->group, k->group) != 0)
+		printf("%s%s%s%s\n", d->group ? "\n" : "", c ? "\033[1m" : "",
+		       k->group, c ? "\033[0m" : "");
+	d->group = k->group;
+	clean_text(is, sizeof(is), f->is);
+	printf("  %s%-8s%s %-18s %s\n", c ? levels[f->level].colour : "",
+	       levels[f->level].word, c ? "\033[0m" : "", k->name, is);
+	if (f->level == LEVEL_OK)
+		return;
+	printf("  %27s why: %s\n", "", k->means);
+	if (*f->remedy)
+		printf("  %27s do:  %s\n", "", f->remedy);
+}
+
+static void report(struct doctor *d, const struct check *k,
+		   const struct finding *f)
+{
+	d->count[f->level]++;
+	if (!d->json) {
+		print_finding(d, k, f);
+		return;
+	}
+	json_array_append_new(d->list,
+			      json_pack("{s:s, s:s, s:s, s:s, s:s, s:s?}",
+					"group", k->group, "name", k->name,
+					"level", levels[f->level].word, "found",
+					f->is, "means", k->means, "remedy",
+					*f->remedy ? f->remedy : NULL));
+}
+
+static void run_checks(struct doctor *d, const struct check *table,
+		       const struct conf *c)
+{
+	for (; table->name; table++) {
+		struct finding f = { 0 };
+
+		table->fn(c, &f);
+		report(d, table, &f);
+	}
+}
+
+/* The daemon's own report, or NULL after a finding that says why not. */
+static json_t *ask_daemon(struct cli *cli, struct doctor *d)
+{
+	static const struct check row = { "daemon", "running",
+					  "sandboxes are made by it", NULL };
+	struct http_call call = { .method = "GET", .target = "/v1/host" };
+	struct http_client c;
+	struct finding f = { 0 };
+	char why[MESSAGE_CAP];
+	json_t *host = NULL;
+
+	if (!server_try(cli, &c, why)) {
+		char *remedy = strstr(why, "; start it with: ");
+
+		if (remedy)
+			*remedy = '\0';
+		lacks(&f, LEVEL_WARNING, remedy ? remedy + 2 : "", "%.150s",
+		      why);
+	} else {
+		int status = server_call(cli, &c, &call, &host);
+
+		http_client_done(&c);
+		if (status == 200)
+			found(&f, "version %.40s", show_str(host, "version"));
+		else
+			lacks(&f, LEVEL_MISSING, "look at its log",
+			      "it answers with status %d", status);
+	}
+	report(d, &row, &f);
+	return host;
+}
+
+static void print_host(const struct doctor *d, const json_t *host)
+{
+	printf("\n%swhat the daemon reports%s\n", d->colours ? "\033[1m" : "",
+	       d->colours ? "\033[0m" : "");
+	show_tree(host, 1);
+}
+
+static void print_summary(const struct doctor *d)
+{
+	printf("\n%zu ok, %zu warnings, %zu missing\n", d->count[LEVEL_OK],
+	       d->count[LEVEL_WARNING], d->count[LEVEL_MISSING]);
+	if (d->count[LEVEL_MISSING] == 0)
+		puts("This host can run sandboxes.");
+}
+
+int verb_doctor(struct cli *cli, int argc, char **argv)
+{
+	struct doctor d = { .colours = colours_on(STDOUT_FILENO) };
+	const struct opt table[] = {
+		{ "json", 0, OPT_FLAG, &d.json, NULL, "as JSON" },
+		OPT_HELP(cli),
+		{ 0 },
+	};
+	struct conf c;
+	json_t *host, *all;
+	bool well;
+
+	if (cli_operands(cli, table, argc, argv) > 0)
+		cli_usage_error(cli, "takes no operands");
+	cli_conf(cli, &c);
+	d.list = json_array();
+	run_checks(&d, host_checks, &c);
+	run_checks(&d, hardening_checks, &c);
+	host = ask_daemon(cli, &d);
+	well = d.count[LEVEL_MISSING] == 0;
+	if (d.json) {
+		all = json_pack("{s:b, s:O, s:O?}", "ok", well, "checks",
+				d.list, "host", host);
+		print_json(all);
+		json_decref(all);
+	} else {
+		if (json_is_object(host))
+			print_host(&d, host);
+		print_summary(&d);
+	}
+	json_decref(host);
+	json_decref(d.list);
+	return well ? 0 : EXIT_FAILED;
+}

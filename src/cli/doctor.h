@@ -1,0 +1,33 @@
+/* Findings of `doctor`: what a check says about this host. */
+#pragma once
+
+#include <stddef.h>
+
+#include "base/conf.h"
+#include "base/err.h"
+
+enum level { LEVEL_OK, LEVEL_WARNING, LEVEL_MISSING, LEVELS };
+
+struct finding {
+	enum level level;
+	char is[160];     /* what there is */
+	char remedy[200]; /* what to do about it; "" when nothing */
+};
+
+struct check {
+	const char *group, *name;
+	const char *means; /* why it matters */
+	void (*fn)(const struct conf *c, struct finding *f);
+};
+
+/* Each ends at name NULL. */
+extern const struct check host_checks[], hardening_checks[];
+
+/* Set a finding. */
+void found(struct finding *f, const char *fmt, ...) PRINTF_LIKE(2, 3);
+void lacks(struct finding *f, enum level level, const char *remedy,
+	   const char *fmt, ...) PRINTF_LIKE(4, 5);
+
+/* Real probes, for root; each leaves nothing behind. 0 or -errno. */
+int probe_idmap(const char *dir);
+int probe_into_cgroup(const char *cgroup_dir);

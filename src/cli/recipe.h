@@ -1,0 +1,23 @@
+/*
+ * Recipes: data in share/images/NAME/ that `image build` follows.
+ *
+ *	packages	one per line, '#' starts a comment
+ *	customize.sh	run by mmdebstrap when all is installed, with the
+ *			directory of the new root as its operand
+ */
+#pragma once
+
+#include <limits.h>
+
+#include "base/buf.h"
+#include "cli/cli.h"
+
+struct recipe {
+	char dir[PATH_MAX];
+	char customize[PATH_MAX + 32];
+	struct buf packages; /* joined by commas */
+};
+
+/* Exits when there is no such recipe, and says where it looked. */
+void recipe_load(struct cli *cli, struct recipe *r, const char *name);
+void recipe_done(struct recipe *r);
