@@ -63,7 +63,7 @@ def read(path, default=None):
 def tiny_image():
     """A small root file system: a tar of busybox, made once."""
     tar = os.path.join(TOP, "build/images/tiny.tar")
-    make = os.path.join(TOP, "tests/fixtures/mkrootfs")
+    make = os.path.join(TOP, "tests/fixtures/mkrootfs.sh")
     with once(tar) as missing:
         if missing or os.path.getmtime(tar) < os.path.getmtime(make):
             subprocess.run([make, tar + ".new"], check=True,
