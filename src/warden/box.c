@@ -1,0 +1,361 @@
+/*
+ * Sandboxes, from the request to the last trace.
+ *
+ *	LAUNCHING --agent runs--> RUNNING --killed, or PID 1 ended--> ENDING
+ *	    `------------- a step failed, or killed ------------------^
+ *
+ * ENDING waits for PID 1 (the kernel ends everything else in its pid
+ * namespace before), then for the groups to be empty, then gives back all that
+ * was the sandbox's: groups, volume, run directory, slot.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/buf.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "warden/warden.h"
+
+enum { RETRY_MS = 2 };
+
+/* Ids are random letters; the first two are as good as any hash. */
+static struct list *bucket(struct warden *w, const char *id)
+{
+	return &w->boxes[((unsigned)id[1] * 32 + (unsigned)id[2]) %
+			 BOX_BUCKETS];
+}
+
+struct box *box_find(struct warden *w, const char *id)
+{
+	struct list *head = bucket(w, id), *pos, *tmp;
+
+	list_each (pos, tmp, head) {
+		struct box *b = container_of(pos, struct box, node);
+
+		if (strcmp(b->spec.id, id) == 0)
+			return b;
+	}
+	return NULL;
+}
+
+bool box_uses_image(const struct warden *w, const char *image)
+{
+	struct list *pos, *tmp;
+	size_t i;
+
+	for (i = 0; i < BOX_BUCKETS; i++)
+		list_each (pos, tmp, &w->boxes[i])
+			if (strcmp(container_of(pos, struct box, node)
+					   ->spec.image,
+				   image) == 0)
+				return true;
+	return false;
+}
+
+struct box *box_new(struct warden *w, const struct launch_spec *s)
+{
+	struct box *b = xcalloc(1, sizeof(*b));
+
+	b->w = w;
+	b->spec = *s;
+	b->pid_io.fd = b->err_io.fd = -1;
+	b->part.userns_fd = b->part.cgroupns_fd = -1;
+	list_init(&b->waiters);
+	list_add(bucket(w, s->id), &b->node);
+	w->n_boxes++;
+	return b;
+}
+
+static void box_free(struct deferred *d)
+{
+	free(container_of(d, struct box, gone));
+}
+
+void box_remove_run_dir(struct warden *w, const char *id)
+{
+	static const char *const files[] = { "agent.sock", "agent.sock.new",
+					     "record" };
+	AUTO_CLOSE int fd = openat(
+		w->box_fd, id, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	size_t i;
+
+	for (i = 0; fd >= 0 && i < ARRAY_LEN(files); i++)
+		unlinkat(fd, files[i], 0);
+	if (unlinkat(w->box_fd, id, AT_REMOVEDIR) < 0 && errno != ENOENT)
+		log_warn("sandbox=%s run directory stays: %s", id,
+			 strerror(errno));
+}
+
+static void answer_all(struct box *b)
+{
+	struct err none = { 0 };
+	struct list *pos, *tmp;
+
+	list_each (pos, tmp, &b->waiters) {
+		struct waiter *wt = container_of(pos, struct waiter, node);
+		struct err *e = &none;
+
+		list_del(&wt->node);
+		if (wt->op == WARDEN_LAUNCH) {
+			e = &b->failure;
+			if (e->code == 0)
+				err_set(e, ECANCELED, "sandbox %s was removed",
+					b->spec.id);
+		}
+		answer(wt, e);
+	}
+}
+
+static void answer_kill_all(struct warden *w)
+{
+	struct err none = { 0 };
+
+	while (!list_empty(&w->kill_all)) {
+		struct waiter *wt =
+			container_of(w->kill_all.next, struct waiter, node);
+
+		list_del(&wt->node);
+		answer(wt, &none);
+	}
+}
+
+/* Everything inside has ended: give back what was its own. */
+static void box_clean(struct box *b)
+{
+	struct warden *w = b->w;
+	struct err e = { 0 };
+
+	if (store_volume_discard(&w->store, b->spec.id, &e) < 0 &&
+	    e.code != ENOENT)
+		log_err("sandbox=%s %s, left for the next start", b->spec.id,
+			e.msg);
+	sweep_soon(w);
+	box_remove_run_dir(w, b->spec.id);
+	slot_free(w, b->slot);
+	list_del(&b->node);
+	w->n_boxes--;
+	answer_all(b);
+	if (b->doomed && --w->n_doomed == 0)
+		answer_kill_all(w);
+	if (!b->asked)
+		notice_ended(w, b->spec.id);
+	timer_del(&w->loop, &b->retry);
+	loop_defer(&w->loop, &b->gone, box_free);
+}
+
+static void try_clean(struct timer *t)
+{
+	struct box *b = container_of(t, struct box, retry);
+	int r = cgroup_remove(&b->w->cg, b->slot);
+
+	/* The last task may still be on its way out of the group. */
+	if (r < 0)
+		timer_set(&b->w->loop, t, RETRY_MS, try_clean);
+	else
+		box_clean(b);
+}
+
+static void pid_ended(struct io *io, uint32_t events)
+{
+	struct box *b = container_of(io, struct box, pid_io);
+	siginfo_t si = { 0 };
+
+	(void)events;
+	/* Fails for an adopted one, whose parent is someone else: fine. */
+	waitid(P_PIDFD, (id_t)io->fd, &si, WEXITED);
+	io_close(&b->w->loop, io);
+	b->pid_gone = true;
+	if (b->state == BOX_RUNNING)
+		log_info("sandbox=%s ended by itself", b->spec.id);
+	if (b->state == BOX_LAUNCHING && b->failure.code == 0 && !b->asked)
+		err_set(&b->failure, EIO, "sandbox %s ended while it started",
+			b->spec.id);
+	box_end(b, NULL);
+}
+
+/* Takes the descriptor, also on failure. */
+int box_watch(struct box *b, int pid_fd)
+{
+	int r = io_add(&b->w->loop, &b->pid_io, pid_fd, EPOLLIN, pid_ended);
+
+	if (r < 0) {
+		close(pid_fd);
+		b->pid_io.fd = -1;
+	}
+	return r;
+}
+
+static void kill_processes(struct box *b)
+{
+	struct err e = { 0 };
+
+	if (b->pid_io.fd >= 0)
+		syscall(SYS_pidfd_send_signal, b->pid_io.fd, SIGKILL, NULL, 0);
+	if (cgroup_kill(&b->w->cg, b->slot, &e) < 0)
+		log_err("sandbox=%s %s", b->spec.id, e.msg);
+}
+
+void box_end(struct box *b, struct waiter *wt)
+{
+	if (wt) {
+		b->asked = true;
+		list_add(&b->waiters, &wt->node);
+	}
+	if (b->state != BOX_ENDING) {
+		b->state = BOX_ENDING;
+		io_close(&b->w->loop, &b->err_io);
+		part_close(&b->part);
+		kill_processes(b);
+	}
+	/* With no process to wait for, or after it: the groups come next. */
+	if ((b->pid_gone || b->pid_io.fd < 0) && b->retry.slot == 0)
+		try_clean(&b->retry);
+}
+
+static void launch_done(struct box *b)
+{
+	struct warden *w = b->w;
+	struct list *pos, *tmp;
+	struct err e = { 0 };
+
+	b->state = BOX_RUNNING;
+	b->start_time = process_start_time(w->launch.proc_fd, b->pid);
+	if (record_write(b, &e) < 0) {
+		b->failure = e;
+		b->asked = true;
+		box_end(b, NULL);
+		return;
+	}
+	part_close(&b->part);
+	list_each (pos, tmp, &b->waiters) {
+		struct waiter *wt = container_of(pos, struct waiter, node);
+
+		list_del(&wt->node);
+		answer(wt, &e);
+	}
+	stock_refill_later(w);
+}
+
+/* The child's error, or an end of file: then the agent runs. */
+static void launch_told(struct io *io, uint32_t events)
+{
+	struct box *b = container_of(io, struct box, err_io);
+	struct err e = { 0 };
+	ssize_t n = read(io->fd, &e, sizeof(e));
+
+	(void)events;
+	io_close(&b->w->loop, io);
+	if (n == 0) {
+		launch_done(b);
+		return;
+	}
+	if (n != (ssize_t)sizeof(e) || e.code == 0)
+		e = (struct err){ EIO, "the launch ended without a word" };
+	e.msg[sizeof(e.msg) - 1] = '\0';
+	log_err("sandbox=%s launch: %s", b->spec.id, e.msg);
+	b->failure = e;
+	b->asked = true;
+	box_end(b, NULL);
+}
+
+/* The socket that the agent will listen on; connections wait in it already */
+static int make_run_dir(struct box *b, struct err *e)
+{
+	struct warden *w = b->w;
+	AUTO_CLOSE int dir_fd = -1;
+	int fd;
+
+	if (mkdirat(w->box_fd, b->spec.id, 0750) < 0)
+		return err_sys(e, "make run directory");
+	dir_fd = openat(w->box_fd, b->spec.id,
+			O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (dir_fd < 0 || fchown(dir_fd, 0, w->api_gid) < 0)
+		return err_sys(e, "open run directory");
+	fd = unix_listen_at(dir_fd, "agent.sock", SOCK_STREAM, 0660);
+	if (fd < 0)
+		return err_set(e, -fd, "agent socket: %s", strerror(-fd));
+	if (fchownat(dir_fd, "agent.sock", 0, w->api_gid, 0) < 0) {
+		close(fd);
+		return err_sys(e, "agent socket");
+	}
+	return fd;
+}
+
+static int prepare(struct box *b, int *listen_fd, struct err *e)
+{
+	struct warden *w = b->w;
+	const struct launch_spec *s = &b->spec;
+	const struct cgroup_limits limits = { s->mem_bytes, s->cpus_milli,
+					      s->pids };
+	int fd;
+
+	fd = store_image_open(&w->store, s->image, e);
+	if (fd < 0)
+		return fd;
+	close(fd);
+	fd = store_volume_new(&w->store, s->id, s->disk_bytes,
+			      s->flags & LAUNCH_ALLOW_MISSING_DISK, e);
+	if (fd < 0)
+		return fd;
+	close(fd);
+	if (cgroup_limit(&w->cg, &b->part.cg, &limits, e) < 0)
+		return -e->code;
+	*listen_fd = make_run_dir(b, e);
+	if (*listen_fd < 0)
+		return *listen_fd;
+	return record_write(b, e);
+}
+
+static int start(struct box *b, struct err *e)
+{
+	struct warden *w = b->w;
+	AUTO_CLOSE int listen_fd = -1;
+	struct launched l;
+	int r;
+
+	if (prepare(b, &listen_fd, e) < 0)
+		return -e->code;
+	r = launch_start(&w->launch, &b->spec, &b->part, listen_fd, &l, e);
+	if (r < 0)
+		return r;
+	b->pid = l.pid;
+	r = box_watch(b, l.pid_fd);
+	if (r == 0)
+		r = io_add(&w->loop, &b->err_io, l.err_fd, EPOLLIN,
+			   launch_told);
+	if (r < 0)
+		return err_set(e, -r, "watch the launch: %s", strerror(-r));
+	return 0;
+}
+
+void box_launch(struct warden *w, const struct launch_spec *s,
+		struct waiter *wt)
+{
+	struct err e = { 0 };
+	struct box *b;
+	struct part p;
+
+	if (part_take(w, PART_SANDBOX, &p, &e) < 0) {
+		answer(wt, &e);
+		return;
+	}
+	b = box_new(w, s);
+	b->part = p;
+	b->slot = p.slot;
+	list_add(&b->waiters, &wt->node);
+	if (start(b, &e) < 0) {
+		b->failure = e;
+		b->asked = true;
+		box_end(b, NULL);
+	}
+}

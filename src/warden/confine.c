@@ -1,0 +1,187 @@
+/*
+ * The warden's own walls. It is root, but in a mount namespace that holds
+ * three things: the pool, /proc, and empty directories to build sandboxes on.
+ * That is a wall (there is no host file to reach by a wrong path), and it is
+ * speed: each launch copies this namespace, so its size is part of the time.
+ * Host things that are still needed were opened before, as descriptors.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/product.h"
+#include "sandbox/mount.h"
+#include "seccomp/seccomp.h"
+#include "warden/warden.h"
+
+/* The capabilities that some step needs; all others are given up. */
+static const int caps[] = {
+	CAP_CHOWN,     CAP_DAC_OVERRIDE, CAP_FOWNER,     CAP_FSETID,
+	CAP_KILL,      CAP_SETGID,       CAP_SETUID,     CAP_SETPCAP,
+	CAP_NET_ADMIN, CAP_SYS_CHROOT,   CAP_SYS_PTRACE, CAP_SYS_ADMIN,
+	CAP_SYS_NICE,  CAP_SYS_RESOURCE, CAP_MKNOD,      CAP_SETFCAP,
+};
+
+static int open_program(const struct warden *w, const char *name, struct err *e)
+{
+	char path[CONF_PATH + 32];
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/" PRODUCT "-%s", w->conf.libexec_dir,
+		 name);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	return fd < 0 ? err_sys(e, "open %s", path) : fd;
+}
+
+int confine_open(struct warden *w, struct err *e)
+{
+	char path[CONF_PATH + 32];
+
+	w->launch.proc_fd = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (w->launch.proc_fd < 0)
+		return err_sys(e, "open /proc");
+	w->host_mnt_fd = open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC);
+	if (w->host_mnt_fd < 0)
+		return err_sys(e, "open mount namespace");
+	w->worker_fd = open_program(w, "worker", e);
+	if (w->worker_fd < 0)
+		return w->worker_fd;
+	w->sudo_fd = open_program(w, "sudo", e);
+	if (w->sudo_fd < 0)
+		return w->sudo_fd;
+	snprintf(path, sizeof(path), "%s/" PRODUCT "-agent",
+		 w->conf.libexec_dir);
+	w->launch.agent_fd = launch_load_agent(path, e);
+	return w->launch.agent_fd < 0 ? w->launch.agent_fd : 0;
+}
+
+static int attach(int mnt_fd, int root_fd, const char *name, struct err *e)
+{
+	AUTO_CLOSE int at_fd = -1;
+
+	if (mkdirat(root_fd, name, 0700) < 0)
+		return err_sys(e, "mkdir %s", name);
+	at_fd = openat(root_fd, name, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (at_fd < 0)
+		return err_sys(e, "open %s", name);
+	return mount_at(mnt_fd, at_fd, e);
+}
+
+static int build_root(struct warden *w, struct err *e)
+{
+	static const struct mount_opt opts[] = { { "source", "warden" },
+						 { "mode", "0700" },
+						 { "size", "1m" },
+						 { 0 } };
+	AUTO_CLOSE int root_fd = -1, pool_fd = -1, proc_fd = -1, at_fd = -1;
+
+	pool_fd = mount_clone(w->store.root_fd, "",
+			      MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, -1, e);
+	if (pool_fd < 0)
+		return err_wrap(e, "pool");
+	proc_fd = mount_clone(AT_FDCWD, "/proc", VIEW_FLAGS, -1, e);
+	if (proc_fd < 0)
+		return proc_fd;
+	root_fd = mount_new("tmpfs", opts, VIEW_FLAGS, e);
+	if (root_fd < 0)
+		return root_fd;
+	at_fd = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (at_fd < 0)
+		return err_sys(e, "open /proc");
+	/* Over /proc for the moment: any directory that surely exists. */
+	if (mount_at(root_fd, at_fd, e) < 0 ||
+	    attach(pool_fd, root_fd, "pool", e) < 0 ||
+	    attach(proc_fd, root_fd, "proc", e) < 0)
+		return -e->code;
+	if (mkdirat(root_fd, "l", 0700) < 0 ||
+	    mkdirat(root_fd, "u", 0700) < 0 || mkdirat(root_fd, "r", 0700) < 0)
+		return err_sys(e, "mkdir");
+	if (fchdir(root_fd) < 0 || syscall(SYS_pivot_root, ".", ".") < 0 ||
+	    umount2(".", MNT_DETACH) < 0 || chdir("/") < 0)
+		return err_sys(e, "enter own root");
+	return 0;
+}
+
+/* The descriptors of the pool and of /proc must be of the new namespace. */
+static int reopen(struct warden *w, struct err *e)
+{
+	close(w->store.root_fd);
+	w->store.root_fd = open("/pool", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	close(w->launch.proc_fd);
+	w->launch.proc_fd = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (w->store.root_fd < 0 || w->launch.proc_fd < 0)
+		return err_sys(e, "reopen");
+	return 0;
+}
+
+static int drop_caps(struct err *e)
+{
+	struct __user_cap_header_struct head = {
+		.version = _LINUX_CAPABILITY_VERSION_3
+	};
+	struct __user_cap_data_struct data[2] = { 0 };
+	uint64_t keep = 0;
+	size_t i;
+	int cap;
+
+	for (i = 0; i < ARRAY_LEN(caps); i++)
+		keep |= 1ULL << caps[i];
+	for (cap = 0; cap <= CAP_LAST_CAP; cap++)
+		if (!(keep >> cap & 1) &&
+		    prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0 && errno != EINVAL)
+			return err_sys(e, "drop capability %d", cap);
+	if (syscall(SYS_capget, &head, data) < 0)
+		return err_sys(e, "capget");
+	for (i = 0; i < 2; i++) {
+		data[i].permitted &= (uint32_t)(keep >> (32 * i));
+		data[i].effective = data[i].permitted;
+		data[i].inheritable = 0;
+	}
+	if (syscall(SYS_capset, &head, data) < 0)
+		return err_sys(e, "capset");
+	return 0;
+}
+
+static void raise_files(void)
+{
+	struct rlimit rl;
+
+	if (getrlimit(RLIMIT_NOFILE, &rl) == 0) {
+		rl.rlim_cur = rl.rlim_max;
+		setrlimit(RLIMIT_NOFILE, &rl);
+	}
+}
+
+int confine_enter(struct warden *w, struct err *e)
+{
+	const struct rlimit no_core = { 0, 0 };
+	int r;
+
+	raise_files();
+	if (setrlimit(RLIMIT_CORE, &no_core) < 0)
+		return err_sys(e, "setrlimit");
+	if (unshare(CLONE_NEWNS) < 0)
+		return err_sys(e, "own mount namespace");
+	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
+		return err_sys(e, "make mounts private");
+	if (build_root(w, e) < 0 || reopen(w, e) < 0 || drop_caps(e) < 0)
+		return -e->code;
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+		return err_sys(e, "set no_new_privs");
+#ifndef SANITIZED
+	if (prctl(PR_SET_DUMPABLE, 0) < 0)
+		return err_sys(e, "set dumpable");
+#endif
+	r = seccomp_install(&filter_warden);
+	return r < 0 ? err_set(e, -r, "install filter: %s", strerror(-r)) : 0;
+}

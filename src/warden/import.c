@@ -1,0 +1,303 @@
+/*
+ * Image imports: a worker in a throw-away user namespace unpacks a foreign
+ * archive into a staged image. The warden touches no byte of it: it hands the
+ * write end of the worker's input and the read end of its words to the api.
+ *
+ * The worker gets the host's mount namespace only to load its libraries; its
+ * own first action is to leave it for an empty root (see worker/). It runs in
+ * a group of its own and with ids of its own, like a sandbox.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/buf.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "sandbox/container/clone.h"
+#include "sandbox/mount.h"
+#include "warden/warden.h"
+#include "wire/worker.h"
+
+enum { SUDO_FD = WORKER_ROOT_FD + 1, WORKER_FDS, RETRY_MS = 5 };
+
+static const struct cgroup_limits worker_limits = { .mem_bytes = 2ULL << 30,
+						    .cpus_milli = 4000,
+						    .pids = 16 };
+
+struct import *import_find(struct warden *w, const char *id)
+{
+	struct list *pos, *tmp;
+
+	list_each (pos, tmp, &w->imports) {
+		struct import *i = container_of(pos, struct import, node);
+
+		if (strcmp(i->id, id) == 0)
+			return i;
+	}
+	return NULL;
+}
+
+static int worker_ids(const struct part *p, struct err *e)
+{
+	if (setgroups(0, NULL) < 0 || setns(p->userns_fd, CLONE_NEWUSER) < 0)
+		return err_sys(e, "enter user namespace");
+	if (setresgid(0, 0, 0) < 0 || setresuid(0, 0, 0) < 0)
+		return err_sys(e, "become root inside");
+	if (unshare(CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS) <
+	    0)
+		return err_sys(e, "unshare");
+	return 0;
+}
+
+static int worker_fds(int fds[WORKER_FDS], struct err *e)
+{
+	int i;
+
+	for (i = 0; i < WORKER_FDS; i++) {
+		fds[i] = fcntl(fds[i], F_DUPFD_CLOEXEC, 64);
+		if (fds[i] < 0)
+			return err_sys(e, "move descriptor");
+	}
+	for (i = 0; i < WORKER_FDS; i++)
+		if (dup2(fds[i], i) < 0)
+			return err_sys(e, "move descriptor");
+	return 0;
+}
+
+static void __attribute__((noreturn))
+worker_child(struct warden *w, const struct part *p, int fds[WORKER_FDS])
+{
+	const char *argv[] = { "worker", "unpack", NULL };
+	const char *env[] = { NULL };
+	struct err e = { 0 };
+	sigset_t none;
+	int r, exec_fd, status_fd = fds[1];
+
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	r = cgroup_join_self(&p->cg, true);
+	if (r < 0)
+		err_set(&e, -r, "join cgroups: %s", strerror(-r));
+	else if (setns(w->host_mnt_fd, CLONE_NEWNS) < 0)
+		err_sys(&e, "enter host's mounts");
+	else if (worker_ids(p, &e) == 0) {
+		exec_fd = fcntl(w->worker_fd, F_DUPFD_CLOEXEC, 128);
+		if (exec_fd < 0)
+			err_sys(&e, "move descriptor");
+		else if (worker_fds(fds, &e) == 0) {
+			status_fd = 1;
+			close_range(WORKER_FDS, 127, 0);
+			close_range(192, ~0U, 0);
+			prctl(PR_SET_PDEATHSIG, SIGKILL);
+			syscall(SYS_execveat, exec_fd, "", argv, env,
+				AT_EMPTY_PATH);
+			err_sys(&e, "execute the worker");
+		}
+	}
+	dprintf(status_fd, "error %s\n", e.msg);
+	_exit(127);
+}
+
+static void import_free(struct deferred *d)
+{
+	free(container_of(d, struct import, gone));
+}
+
+/* The worker has ended and its group is gone: what waited can go on. */
+static void import_finish(struct import *i)
+{
+	struct warden *w = i->w;
+	struct list *pos, *tmp;
+
+	slot_free(w, i->slot);
+	i->ended = true;
+	list_each (pos, tmp, &i->waiters) {
+		struct waiter *wt = container_of(pos, struct waiter, node);
+
+		list_del(&wt->node);
+		if (wt->op == WARDEN_IMAGE_COMMIT)
+			import_commit(i, wt);
+		else
+			import_remove(i, wt);
+	}
+}
+
+static void import_clean(struct timer *t)
+{
+	struct import *i = container_of(t, struct import, retry);
+	struct err e = { 0 };
+
+	if (cgroup_kill(&i->w->cg, i->slot, &e) < 0)
+		log_warn("%s", e.msg);
+	if (cgroup_remove(&i->w->cg, i->slot) < 0)
+		timer_set(&i->w->loop, t, RETRY_MS, import_clean);
+	else
+		import_finish(i);
+}
+
+static void worker_ended(struct io *io, uint32_t events)
+{
+	struct import *i = container_of(io, struct import, pid_io);
+	siginfo_t si = { 0 };
+
+	(void)events;
+	waitid(P_PIDFD, (id_t)io->fd, &si, WEXITED);
+	io_close(&i->w->loop, io);
+	i->ok = si.si_code == CLD_EXITED && si.si_status == 0;
+	import_clean(&i->retry);
+}
+
+static void import_done(struct import *i)
+{
+	list_del(&i->node);
+	i->w->n_imports--;
+	loop_defer(&i->w->loop, &i->gone, import_free);
+}
+
+void import_commit(struct import *i, struct waiter *wt)
+{
+	struct err e = { 0 };
+
+	if (!i->ended) {
+		list_add(&i->waiters, &wt->node);
+		return;
+	}
+	if (!i->ok)
+		err_set(&e, EBADMSG, "image %s was not unpacked", i->id);
+	else if (store_image_commit(&i->w->store, i->id, &e) == 0)
+		import_done(i);
+	answer(wt, &e);
+}
+
+void import_remove(struct import *i, struct waiter *wt)
+{
+	struct err e = { 0 };
+
+	if (!i->ended) {
+		if (i->pid_io.fd >= 0)
+			syscall(SYS_pidfd_send_signal, i->pid_io.fd, SIGKILL,
+				NULL, 0);
+		list_add(&i->waiters, &wt->node);
+		return;
+	}
+	if (store_image_discard(&i->w->store, i->id, &e) == 0) {
+		import_done(i);
+		sweep_soon(i->w);
+	}
+	answer(wt, &e);
+}
+
+/* The staged directory, with the worker's ids mapped to plain ones. */
+static int stage_mount(struct warden *w, const char *id, const struct part *p,
+		       struct err *e)
+{
+	char path[64];
+	int fd = store_image_stage(&w->store, id, e);
+
+	if (fd < 0)
+		return fd;
+	close(fd);
+	snprintf(path, sizeof(path), "/pool/stage/%s", id);
+	return mount_clone(AT_FDCWD, path, MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID,
+			   p->userns_fd, e);
+}
+
+static int spawn_worker(struct warden *w, struct part *p, int root_fd,
+			int out[2], struct err *e)
+{
+	int tar[2] = { -1, -1 }, words[2] = { -1, -1 }, pid_fd = -1;
+	pid_t pid = -1;
+
+	if (pipe2(tar, O_CLOEXEC) < 0 || pipe2(words, O_CLOEXEC) < 0)
+		err_sys(e, "pipe");
+	else {
+		int fds[WORKER_FDS] = { tar[0], words[1], 2, root_fd,
+					w->sudo_fd };
+
+		pid = clone_into(CLONE_NEWPID, p->cg.unified_fd, &pid_fd);
+		if (pid == 0)
+			worker_child(w, p, fds);
+		if (pid < 0)
+			err_set(e, -pid, "clone: %s", strerror(-pid));
+	}
+	auto_close(&tar[0]);
+	auto_close(&words[1]);
+	if (pid < 0) {
+		auto_close(&tar[1]);
+		auto_close(&words[0]);
+		return -e->code;
+	}
+	out[0] = tar[1];
+	out[1] = words[0];
+	return pid_fd;
+}
+
+static int start_in_part(struct warden *w, struct import *i, struct part *p,
+			 int out[2], struct err *e)
+{
+	AUTO_CLOSE int root_fd = -1;
+	int pid_fd;
+
+	if (cgroup_limit(&w->cg, &p->cg, &worker_limits, e) < 0)
+		return -e->code;
+	root_fd = stage_mount(w, i->id, p, e);
+	if (root_fd < 0)
+		return root_fd;
+	pid_fd = spawn_worker(w, p, root_fd, out, e);
+	if (pid_fd < 0)
+		return pid_fd;
+	if (io_add(&w->loop, &i->pid_io, pid_fd, EPOLLIN, worker_ended) < 0) {
+		close(pid_fd);
+		return err_set(e, EIO, "watch the worker");
+	}
+	return 0;
+}
+
+int import_start(struct warden *w, const char *id, int fds[2], struct err *e)
+{
+	struct import *i;
+	struct part p;
+	int r;
+
+	if (w->n_imports >= IMPORTS_MAX)
+		return err_set(e, EAGAIN, "%d images are being imported",
+			       IMPORTS_MAX);
+	r = part_take(w, PART_WORKER, &p, e);
+	if (r < 0)
+		return r;
+	i = xcalloc(1, sizeof(*i));
+	i->w = w;
+	i->slot = p.slot;
+	i->pid_io.fd = -1;
+	memcpy(i->id, id, ID_CAP);
+	list_init(&i->waiters);
+	r = start_in_part(w, i, &p, fds, e);
+	part_close(&p);
+	if (r < 0) {
+		struct err ignored = { 0 };
+
+		if (cgroup_kill(&w->cg, p.slot, &ignored) == 0 &&
+		    cgroup_remove(&w->cg, p.slot) == 0)
+			slot_free(w, p.slot);
+		if (store_image_discard(&w->store, id, &ignored) == 0)
+			sweep_soon(w);
+		free(i);
+		return r;
+	}
+	list_add(&w->imports, &i->node);
+	w->n_imports++;
+	return 0;
+}

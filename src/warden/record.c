@@ -1,0 +1,190 @@
+/*
+ * Records: one root-only file per sandbox in its run directory, enough to find
+ * it and to end it without anyone's help. A restarted warden adopts what its
+ * records describe and still lives; everything else that bears our marks
+ * (groups, volumes, run directories) is a leftover of a crash and is removed.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "warden/warden.h"
+
+enum { RECORD_VERSION = 1, LEFTOVER_MS = 2000 };
+
+struct record {
+	char magic[4]; /* "BOX\n" */
+	uint32_t version, size;
+	uint32_t slot;
+	int32_t pid; /* 0 while launching */
+	uint32_t zero;
+	uint64_t start_time;
+	struct launch_spec spec;
+};
+
+/* The whole record is one write: a crash leaves the old one or the new one. */
+int record_write(const struct box *b, struct err *e)
+{
+	struct record rec = { .magic = "BOX\n",
+			      .version = RECORD_VERSION,
+			      .size = sizeof(rec),
+			      .slot = b->slot,
+			      .pid = b->state == BOX_RUNNING ? b->pid : 0,
+			      .start_time = b->start_time,
+			      .spec = b->spec };
+	char path[ID_CAP + 8];
+	AUTO_CLOSE int fd = -1;
+
+	snprintf(path, sizeof(path), "%s/record", b->spec.id);
+	fd = openat(b->w->box_fd, path,
+		    O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (fd < 0)
+		return err_sys(e, "open record of %s", b->spec.id);
+	if (pwrite(fd, &rec, sizeof(rec), 0) != (ssize_t)sizeof(rec))
+		return err_sys(e, "write record of %s", b->spec.id);
+	return 0;
+}
+
+static int record_read(struct warden *w, const char *id, struct record *rec)
+{
+	char path[ID_CAP + 8];
+	AUTO_CLOSE int fd = -1;
+
+	snprintf(path, sizeof(path), "%s/record", id);
+	fd = openat(w->box_fd, path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	if (fd < 0)
+		return -errno;
+	if (read_full(fd, rec, sizeof(*rec)) != (ssize_t)sizeof(*rec) ||
+	    memcmp(rec->magic, "BOX\n", 4) != 0 ||
+	    rec->version != RECORD_VERSION || rec->size != sizeof(*rec) ||
+	    strncmp(rec->spec.id, id, ID_CAP) != 0 || rec->slot >= w->n_slots)
+		return -EBADMSG;
+	return 0;
+}
+
+/* Field 22 of /proc/PID/stat; the name in field 2 may contain anything. */
+uint64_t process_start_time(int proc_fd, pid_t pid)
+{
+	char path[32], text[1024], *p;
+	int field;
+
+	snprintf(path, sizeof(path), "%d/stat", (int)pid);
+	if (read_file_at(proc_fd, path, text, sizeof(text)) <= 0)
+		return 0;
+	p = strrchr(text, ')');
+	for (field = 2; p && field < 22; field++)
+		p = strchr(p + 1, ' ');
+	return p ? strtoull(p, NULL, 10) : 0;
+}
+
+static void adopt(struct warden *w, const struct record *rec)
+{
+	int pid_fd = (int)syscall(SYS_pidfd_open, rec->pid, 0);
+	struct box *b;
+
+	/* The pidfd first, then the start time: a reused pid shows. */
+	if (pid_fd < 0 || process_start_time(w->launch.proc_fd, rec->pid) !=
+				  rec->start_time) {
+		if (pid_fd >= 0)
+			close(pid_fd);
+		return;
+	}
+	b = box_new(w, &rec->spec);
+	b->slot = rec->slot;
+	b->pid = rec->pid;
+	b->start_time = rec->start_time;
+	b->state = BOX_RUNNING;
+	slot_mark(w, b->slot);
+	if (box_watch(b, pid_fd) < 0)
+		box_end(b, NULL);
+	log_info("sandbox=%s adopted pid=%d", b->spec.id, (int)b->pid);
+}
+
+static int adopt_living(struct warden *w, struct err *e)
+{
+	int fd = openat(w->box_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	AUTO_DIR DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	struct dirent *de;
+
+	if (!d)
+		return err_sys(e, "list run directories");
+	while ((de = readdir(d))) {
+		struct record rec;
+
+		if (!id_valid(de->d_name))
+			continue;
+		if (record_read(w, de->d_name, &rec) == 0 && rec.pid > 0)
+			adopt(w, &rec);
+		if (!box_find(w, de->d_name)) {
+			log_info("sandbox=%s leftover, removing", de->d_name);
+			box_remove_run_dir(w, de->d_name);
+		}
+	}
+	return 0;
+}
+
+struct group_scan {
+	struct warden *w;
+	unsigned left;
+};
+
+/* A group that no living sandbox owns: kill what is in it, then remove it. */
+static void clear_group(void *ctx, unsigned slot)
+{
+	struct group_scan *g = ctx;
+	uint64_t until = clock_boot_ms() + LEFTOVER_MS;
+	struct err e = { 0 };
+
+	if (slot < g->w->n_slots && g->w->slot_used[slot])
+		return;
+	if (cgroup_kill(&g->w->cg, slot, &e) < 0)
+		log_warn("%s", e.msg);
+	while (cgroup_remove(&g->w->cg, slot) < 0) {
+		if (clock_boot_ms() > until) {
+			log_err("cgroup b%u cannot be removed, its slot stays "
+				"unused",
+				slot);
+			slot_mark(g->w, slot);
+			g->left++;
+			return;
+		}
+		usleep(1000);
+	}
+}
+
+static int clear_volumes(struct warden *w, struct err *e)
+{
+	char id[ID_CAP] = "";
+
+	while (store_volume_next(&w->store, id, id) == 0) {
+		if (box_find(w, id))
+			continue;
+		log_info("volume=%s leftover, removing", id);
+		if (store_volume_discard(&w->store, id, e) < 0)
+			return -e->code;
+	}
+	return store_stage_clear(&w->store, e);
+}
+
+int adopt_all(struct warden *w, struct err *e)
+{
+	struct group_scan g = { .w = w };
+
+	if (adopt_living(w, e) < 0)
+		return -e->code;
+	if (cgroup_each(&w->cg, clear_group, &g, e) < 0)
+		return -e->code;
+	if (clear_volumes(w, e) < 0)
+		return -e->code;
+	sweep_soon(w);
+	return 0;
+}

@@ -1,0 +1,426 @@
+/*
+ * Requests. One table says what each needs and who handles it; every field of
+ * a request is checked here, before any handler sees it, as if an attacker had
+ * sent it. Peers other than the api's user and root are turned away.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/buf.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "warden/warden.h"
+
+static void conn_free(struct deferred *d)
+{
+	free(container_of(d, struct conn, gone));
+}
+
+static void conn_close(struct conn *c)
+{
+	if (c->dead)
+		return;
+	c->dead = true;
+	io_close(&c->w->loop, &c->io);
+	list_del(&c->node);
+	c->w->n_conns--;
+	if (c->refs == 0)
+		loop_defer(&c->w->loop, &c->gone, conn_free);
+}
+
+static void conn_unref(struct conn *c)
+{
+	if (--c->refs == 0 && c->dead)
+		loop_defer(&c->w->loop, &c->gone, conn_free);
+}
+
+static void send_rep(struct conn *c, const struct warden_rep *rep,
+		     const int *fds, int n_fds)
+{
+	ssize_t n;
+
+	if (c->dead)
+		return;
+	n = send_msg_fds(c->io.fd, rep, sizeof(*rep), fds, n_fds);
+	if (n < 0) {
+		/* A peer that does not read its answers has lost its mind. */
+		log_warn("api does not take answers (%s), closing",
+			 strerror((int)-n));
+		conn_close(c);
+	}
+}
+
+void answer_rep(struct waiter *wt, struct warden_rep *rep, const int *fds,
+		int n_fds)
+{
+	rep->version = WARDEN_VERSION;
+	rep->op = wt->op;
+	rep->seq = wt->seq;
+	send_rep(wt->conn, rep, fds, n_fds);
+	conn_unref(wt->conn);
+	free(wt);
+}
+
+void answer(struct waiter *wt, const struct err *e)
+{
+	struct warden_rep rep = { .err = *e };
+
+	answer_rep(wt, &rep, NULL, 0);
+}
+
+void notice_ended(struct warden *w, const char *id)
+{
+	struct warden_rep rep = { .version = WARDEN_VERSION,
+				  .op = WARDEN_ENDED };
+	struct list *pos, *tmp;
+
+	memcpy(rep.id, id, ID_CAP);
+	list_each (pos, tmp, &w->conns)
+		send_rep(container_of(pos, struct conn, node), &rep, NULL, 0);
+}
+
+static void do_launch(struct warden *w, struct warden_req *q, struct waiter *wt)
+{
+	const struct launch_spec *s = &q->launch;
+	struct err e = { 0 };
+
+	if (box_find(w, s->id))
+		err_set(&e, EEXIST, "sandbox %s exists", s->id);
+	else if (w->n_boxes >= w->conf.max_sandboxes)
+		err_set(&e, EAGAIN,
+			"%u sandboxes, which is the most this host may have "
+			"(max_sandboxes)",
+			w->n_boxes);
+	if (e.code)
+		answer(wt, &e);
+	else
+		box_launch(w, s, wt);
+}
+
+static void do_kill(struct warden *w, struct warden_req *q, struct waiter *wt)
+{
+	struct box *b = box_find(w, q->id);
+	struct err e = { 0 };
+
+	if (!b) {
+		err_set(&e, ESRCH, "no sandbox %s", q->id);
+		answer(wt, &e);
+		return;
+	}
+	box_end(b, wt);
+}
+
+/* Answered when the last sandbox of this moment is gone. */
+static void do_kill_all(struct warden *w, struct warden_req *q,
+			struct waiter *wt)
+{
+	struct err none = { 0 };
+	struct list *pos, *tmp;
+	size_t i;
+
+	(void)q;
+	for (i = 0; i < BOX_BUCKETS; i++)
+		list_each (pos, tmp, &w->boxes[i]) {
+			struct box *b = container_of(pos, struct box, node);
+
+			w->n_doomed += !b->doomed;
+			b->doomed = b->asked = true;
+			box_end(b, NULL);
+		}
+	if (w->n_doomed == 0)
+		answer(wt, &none);
+	else
+		list_add(&w->kill_all, &wt->node);
+}
+
+static void do_next(struct warden *w, struct warden_req *q, struct waiter *wt)
+{
+	struct warden_rep rep = { 0 };
+	struct box *best = NULL;
+	struct list *pos, *tmp;
+	size_t i;
+
+	for (i = 0; i < BOX_BUCKETS; i++)
+		list_each (pos, tmp, &w->boxes[i]) {
+			struct box *b = container_of(pos, struct box, node);
+
+			if (b->state == BOX_RUNNING &&
+			    strcmp(b->spec.id, q->id) > 0 &&
+			    (!best || strcmp(b->spec.id, best->spec.id) < 0))
+				best = b;
+		}
+	if (best)
+		rep.launch = best->spec;
+	else
+		err_set(&rep.err, ENOENT, "no more sandboxes");
+	answer_rep(wt, &rep, NULL, 0);
+}
+
+static void do_stat(struct warden *w, struct warden_req *q, struct waiter *wt)
+{
+	struct box *b = box_find(w, q->id);
+	struct warden_rep rep = { 0 };
+	struct err e = { 0 };
+	uint64_t disk = 0;
+
+	if (!b) {
+		err_set(&rep.err, ESRCH, "no sandbox %s", q->id);
+	} else {
+		cgroup_use(&w->cg, b->slot, &rep.use);
+		if (store_volume_usage(&w->store, q->id, &disk, &e) == 0)
+			rep.use.disk_bytes = disk;
+	}
+	answer_rep(wt, &rep, NULL, 0);
+}
+
+static void do_image_import(struct warden *w, struct warden_req *q,
+			    struct waiter *wt)
+{
+	struct warden_rep rep = { 0 };
+	int fds[2] = { -1, -1 };
+
+	if (import_start(w, q->id, fds, &rep.err) < 0)
+		answer_rep(wt, &rep, NULL, 0);
+	else
+		answer_rep(wt, &rep, fds, 2);
+	auto_close(&fds[0]);
+	auto_close(&fds[1]);
+}
+
+static void do_image_commit(struct warden *w, struct warden_req *q,
+			    struct waiter *wt)
+{
+	struct import *i = import_find(w, q->id);
+	struct err e = { 0 };
+
+	if (i) {
+		import_commit(i, wt);
+		return;
+	}
+	err_set(&e, ENOENT, "no import of image %s", q->id);
+	answer(wt, &e);
+}
+
+static void do_image_remove(struct warden *w, struct warden_req *q,
+			    struct waiter *wt)
+{
+	struct import *i = import_find(w, q->id);
+	struct err e = { 0 };
+
+	if (i) {
+		import_remove(i, wt);
+		return;
+	}
+	if (box_uses_image(w, q->id))
+		err_set(&e, EBUSY, "a sandbox uses image %s", q->id);
+	else if (store_image_discard(&w->store, q->id, &e) == 0)
+		sweep_soon(w);
+	answer(wt, &e);
+}
+
+static void do_image_next(struct warden *w, struct warden_req *q,
+			  struct waiter *wt)
+{
+	struct warden_rep rep = { 0 };
+
+	if (store_image_next(&w->store, q->id, rep.id) < 0)
+		err_set(&rep.err, ENOENT, "no more images");
+	answer_rep(wt, &rep, NULL, 0);
+}
+
+static void do_host(struct warden *w, struct warden_req *q, struct waiter *wt)
+{
+	struct warden_rep rep = { 0 };
+	struct host_info *h = &rep.host;
+	struct store_status st;
+
+	(void)q;
+	if (store_status(&w->store, &st, &rep.err) == 0) {
+		h->flags = HOST_CLONE_INTO_CGROUP |
+			   (w->cg.v2 ? HOST_CGROUP_V2 : HOST_CGROUP_HYBRID) |
+			   (st.disk_limit ? HOST_DISK_LIMIT : 0) |
+			   (st.simple_quota ? HOST_SIMPLE_QUOTA : 0);
+		h->sandboxes = w->n_boxes;
+		h->max_sandboxes = (uint32_t)w->conf.max_sandboxes;
+		h->pool_bytes = st.bytes;
+		h->pool_free_bytes = st.free_bytes;
+		memcpy(h->pool_driver, st.driver, sizeof(h->pool_driver));
+		memcpy(h->cgroup, w->cg.path, sizeof(h->cgroup));
+	}
+	answer_rep(wt, &rep, NULL, 0);
+}
+
+static void do_hello(struct warden *w, struct warden_req *q, struct waiter *wt)
+{
+	struct err none = { 0 };
+
+	(void)w;
+	(void)q;
+	wt->conn->hello = true;
+	answer(wt, &none);
+}
+
+enum need { NEED_NOTHING, NEED_ID, NEED_ID_OR_EMPTY, NEED_SPEC };
+
+static const struct {
+	enum need need;
+	void (*fn)(struct warden *w, struct warden_req *q, struct waiter *wt);
+} table[WARDEN_OPS] = {
+	[WARDEN_HELLO] = { NEED_NOTHING, do_hello },
+	[WARDEN_LAUNCH] = { NEED_SPEC, do_launch },
+	[WARDEN_KILL] = { NEED_ID, do_kill },
+	[WARDEN_KILL_ALL] = { NEED_NOTHING, do_kill_all },
+	[WARDEN_NEXT] = { NEED_ID_OR_EMPTY, do_next },
+	[WARDEN_STAT] = { NEED_ID, do_stat },
+	[WARDEN_IMAGE_IMPORT] = { NEED_ID, do_image_import },
+	[WARDEN_IMAGE_COMMIT] = { NEED_ID, do_image_commit },
+	[WARDEN_IMAGE_REMOVE] = { NEED_ID, do_image_remove },
+	[WARDEN_IMAGE_NEXT] = { NEED_ID_OR_EMPTY, do_image_next },
+	[WARDEN_HOST] = { NEED_NOTHING, do_host },
+};
+
+/* NUL-terminated within its array, and of the right form. */
+static bool text_ok(const char *s, size_t cap, bool (*valid)(const char *))
+{
+	return memchr(s, '\0', cap) && valid(s);
+}
+
+static bool spec_ok(const struct launch_spec *s)
+{
+	return text_ok(s->id, sizeof(s->id), id_valid) &&
+	       text_ok(s->image, sizeof(s->image), id_valid) &&
+	       text_ok(s->hostname, sizeof(s->hostname), name_valid) &&
+	       (s->flags & ~(uint32_t)LAUNCH_FLAGS_ALL) == 0 && s->pids >= 8 &&
+	       s->pids <= 65536 && s->cpus_milli >= 50 &&
+	       s->cpus_milli <= 1000000 && s->mem_bytes >= 16ULL << 20 &&
+	       s->mem_bytes <= 1ULL << 46 && s->disk_bytes >= 16ULL << 20 &&
+	       s->disk_bytes <= 1ULL << 50;
+}
+
+static int check(const struct conn *c, const struct warden_req *q,
+		 struct err *e)
+{
+	if (q->version != WARDEN_VERSION)
+		return err_set(e, EPROTO,
+			       "version %u of the protocol, %d is needed: "
+			       "restart the daemon",
+			       q->version, WARDEN_VERSION);
+	if (q->op >= WARDEN_OPS || !table[q->op].fn || q->zero != 0 ||
+	    (!c->hello && q->op != WARDEN_HELLO))
+		return err_set(e, EBADMSG, "not a request");
+	switch (table[q->op].need) {
+	case NEED_NOTHING:
+		return 0;
+	case NEED_ID_OR_EMPTY:
+		if (q->id[0] == '\0')
+			return 0;
+		/* fall through */
+	case NEED_ID:
+		if (text_ok(q->id, sizeof(q->id), id_valid))
+			return 0;
+		return err_set(e, EINVAL, "not an id");
+	case NEED_SPEC:
+		if (spec_ok(&q->launch))
+			return 0;
+		return err_set(e, EINVAL, "not a valid spec");
+	}
+	return err_set(e, EBADMSG, "not a request");
+}
+
+static void conn_request(struct conn *c, struct warden_req *q)
+{
+	struct waiter *wt = xcalloc(1, sizeof(*wt));
+	struct err e = { 0 };
+	int r = check(c, q, &e);
+
+	list_init(&wt->node);
+	wt->conn = c;
+	wt->seq = q->seq;
+	wt->op = q->op;
+	c->refs++;
+	if (r == 0) {
+		table[q->op].fn(c->w, q, wt);
+		return;
+	}
+	answer(wt, &e);
+	if (r == -EPROTO || r == -EBADMSG)
+		conn_close(c);
+}
+
+static void conn_readable(struct io *io, uint32_t events)
+{
+	struct conn *c = container_of(io, struct conn, io);
+	struct warden_req q;
+	int fds[FD_PASS_MAX], i;
+	ssize_t n = recv_msg_fds(io->fd, &q, sizeof(q), fds);
+
+	(void)events;
+	for (i = 0; i < FD_PASS_MAX; i++)
+		auto_close(&fds[i]); /* no request carries one */
+	if (n == -EAGAIN)
+		return;
+	if (n != (ssize_t)sizeof(q)) {
+		conn_close(c);
+		return;
+	}
+	conn_request(c, &q);
+}
+
+static bool peer_allowed(const struct warden *w, int fd)
+{
+	struct ucred cred;
+	socklen_t n = sizeof(cred);
+
+	return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &n) == 0 &&
+	       (cred.uid == 0 || cred.uid == w->api_uid);
+}
+
+static void accepted(struct io *io, uint32_t events)
+{
+	struct warden *w = container_of(io, struct warden, listen_io);
+	int fd = accept4(io->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	struct conn *c;
+
+	(void)events;
+	if (fd < 0)
+		return;
+	if (w->n_conns >= CONNS_MAX || !peer_allowed(w, fd)) {
+		log_warn("connection refused");
+		close(fd);
+		return;
+	}
+	c = xcalloc(1, sizeof(*c));
+	c->w = w;
+	list_add(&w->conns, &c->node);
+	w->n_conns++;
+	if (io_add(&w->loop, &c->io, fd, EPOLLIN, conn_readable) < 0)
+		conn_close(c);
+}
+
+int serve_listen(struct warden *w, struct err *e)
+{
+	AUTO_CLOSE int run_fd = open(w->conf.run_dir, O_PATH | O_CLOEXEC);
+	AUTO_CLOSE int dir_fd = -1;
+	int fd, r;
+
+	if (run_fd < 0)
+		return err_sys(e, "open %s", w->conf.run_dir);
+	dir_fd = openat(run_fd, "roles", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (dir_fd < 0)
+		return err_sys(e, "open %s/roles", w->conf.run_dir);
+	fd = unix_listen_at(dir_fd, "warden.sock", SOCK_SEQPACKET, 0660);
+	if (fd < 0)
+		return err_set(e, -fd, "listen on warden.sock: %s",
+			       strerror(-fd));
+	if (fchownat(dir_fd, "warden.sock", 0, w->api_gid, 0) < 0)
+		return err_sys(e, "chown warden.sock");
+	r = io_add(&w->loop, &w->listen_io, fd, EPOLLIN, accepted);
+	return r < 0 ? err_set(e, -r, "watch warden.sock") : 0;
+}

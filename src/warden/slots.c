@@ -1,0 +1,125 @@
+/*
+ * Slots: each living sandbox (and worker) has one, and with it a range of ids
+ * that no other has. A slot is free again only when its groups are gone, that
+ * is when no process with these ids exists. The search goes round, so that a
+ * range rests before it is used again.
+ *
+ * The stock holds parts made ahead in idle time.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/log.h"
+#include "warden/warden.h"
+
+enum { REFILL_MS = 15 };
+
+void slots_init(struct warden *w)
+{
+	uint64_t n = w->conf.uid_count / SLOT_STRIDE;
+	uint64_t most = w->conf.max_sandboxes + STOCK_MAX + IMPORTS_MAX + 64;
+
+	w->n_slots = (unsigned)(n < most ? n : most);
+	w->slot_used = xcalloc(w->n_slots, 1);
+}
+
+int slot_take(struct warden *w, unsigned *slot, struct err *e)
+{
+	unsigned i, s;
+
+	for (i = 0; i < w->n_slots; i++) {
+		s = (w->next_slot + i) % w->n_slots;
+		if (w->slot_used[s])
+			continue;
+		w->slot_used[s] = 1;
+		w->next_slot = (s + 1) % w->n_slots;
+		*slot = s;
+		return 0;
+	}
+	return err_set(e, EAGAIN,
+		       "no free range of user ids (all %u in use); remove "
+		       "sandboxes or raise uid_count",
+		       w->n_slots);
+}
+
+void slot_mark(struct warden *w, unsigned slot)
+{
+	if (slot < w->n_slots)
+		w->slot_used[slot] = 1;
+}
+
+void slot_free(struct warden *w, unsigned slot)
+{
+	if (slot < w->n_slots)
+		w->slot_used[slot] = 0;
+}
+
+uint32_t slot_base(const struct warden *w, unsigned slot)
+{
+	return (uint32_t)(w->conf.uid_base + (uint64_t)slot * SLOT_STRIDE);
+}
+
+static int make(struct warden *w, enum part_kind kind, struct part *p,
+		struct err *e)
+{
+	int r = slot_take(w, &p->slot, e);
+
+	if (r < 0)
+		return r;
+	p->base = slot_base(w, p->slot);
+	r = part_make(&w->cg, w->launch.proc_fd, kind, p, e);
+	if (r < 0 && cgroup_remove(&w->cg, p->slot) == 0)
+		slot_free(w, p->slot);
+	return r;
+}
+
+int part_take(struct warden *w, enum part_kind kind, struct part *p,
+	      struct err *e)
+{
+	if (kind == PART_SANDBOX && w->n_stock > 0) {
+		*p = w->stock[--w->n_stock];
+		return 0;
+	}
+	return make(w, kind, p, e);
+}
+
+static unsigned stock_size(const struct warden *w)
+{
+	return w->conf.spares < STOCK_MAX ? (unsigned)w->conf.spares
+					  : STOCK_MAX;
+}
+
+/* One part per turn, so that a request never waits for more than one. */
+static void refill(struct timer *t)
+{
+	struct warden *w = container_of(t, struct warden, stock_timer);
+	struct err e = { 0 };
+
+	if (w->n_stock >= stock_size(w))
+		return;
+	if (make(w, PART_SANDBOX, &w->stock[w->n_stock], &e) < 0) {
+		log_warn("no part made ahead: %s", e.msg);
+		return;
+	}
+	w->n_stock++;
+	timer_set(&w->loop, t, 1, refill);
+}
+
+void stock_refill_later(struct warden *w)
+{
+	if (w->n_stock < stock_size(w))
+		timer_set(&w->loop, &w->stock_timer, REFILL_MS, refill);
+}
+
+/* At shut-down: unused groups are not left behind. */
+void stock_drop(struct warden *w)
+{
+	while (w->n_stock > 0) {
+		struct part *p = &w->stock[--w->n_stock];
+
+		part_close(p);
+		if (cgroup_remove(&w->cg, p->slot) < 0)
+			log_warn("cgroup b%u left for the next start", p->slot);
+	}
+}

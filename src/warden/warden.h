@@ -1,0 +1,168 @@
+/*
+ * The warden: the only privileged role. This header is its whole state; one
+ * file per concern:
+ *
+ *	main.c	    start-up, in order
+ *	confine.c   the small world it locks itself into
+ *	serve.c	    connections, the table of requests, their validation
+ *	box.c	    sandboxes: launch, end, clean up
+ *	record.c    what is written down about them, and adoption after a crash
+ *	slots.c	    ranges of ids, parts made ahead
+ *	import.c    workers that fill images
+ *	sweep.c	    the child that destroys discarded volumes
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/conf.h"
+#include "base/list.h"
+#include "base/loop.h"
+#include "sandbox/cgroup.h"
+#include "sandbox/container/launch.h"
+#include "sandbox/container/part.h"
+#include "store/store.h"
+#include "wire/warden.h"
+
+enum {
+	SLOT_STRIDE = 0x10100, /* the map, the agent's id, and a gap */
+	STOCK_MAX = 16,
+	BOX_BUCKETS = 1024,
+	IMPORTS_MAX = 8,
+	CONNS_MAX = 8,
+};
+
+struct conn {
+	struct list node;
+	struct io io;
+	struct warden *w;
+	struct deferred gone;
+	bool hello;
+	unsigned refs; /* requests that still will be answered */
+	bool dead;
+};
+
+/* Someone who waits for an answer. */
+struct waiter {
+	struct list node;
+	struct conn *conn;
+	uint64_t seq;
+	uint16_t op;
+};
+
+enum box_state { BOX_LAUNCHING, BOX_RUNNING, BOX_ENDING };
+
+struct box {
+	struct list node; /* in its bucket */
+	struct warden *w;
+	struct launch_spec spec;
+	unsigned slot;
+	enum box_state state;
+	pid_t pid;
+	uint64_t start_time; /* of the process, in the kernel's ticks */
+	struct part part;    /* open while launching */
+	struct io pid_io, err_io;
+	struct timer retry;
+	bool pid_gone;
+	bool asked;          /* someone asked for its end: no notice */
+	bool doomed;         /* by WARDEN_KILL_ALL */
+	struct err failure;  /* why the launch failed */
+	struct list waiters; /* of the launch, and of kills */
+	struct deferred gone;
+};
+
+struct import {
+	struct list node;
+	struct warden *w;
+	char id[ID_CAP];
+	unsigned slot;
+	struct io pid_io; /* fd -1 once the worker has ended */
+	struct timer retry;
+	bool ended, ok, doomed;
+	struct list waiters; /* commits and removals that wait for its end */
+	struct deferred gone;
+};
+
+struct warden {
+	struct conf conf;
+	struct loop loop;
+	struct store store;
+	struct cgroup_host cg;
+	struct launch_host launch;
+	gid_t api_gid;
+	uid_t api_uid;
+	int box_fd;             /* run_dir/box */
+	int host_mnt_fd;        /* the host's mount namespace, for workers */
+	int worker_fd, sudo_fd; /* programs */
+	struct io listen_io, signal_io;
+	struct list conns;
+	unsigned n_conns;
+	struct list boxes[BOX_BUCKETS];
+	unsigned n_boxes;
+	struct list kill_all; /* waiters of WARDEN_KILL_ALL */
+	unsigned n_doomed;    /* sandboxes they wait for */
+	struct list imports;
+	unsigned n_imports;
+	/* slots */
+	unsigned char *slot_used;
+	unsigned n_slots, next_slot;
+	struct part stock[STOCK_MAX];
+	unsigned n_stock;
+	struct timer stock_timer;
+	/* sweeper */
+	struct io sweep_io; /* fd -1: none runs */
+	struct timer sweep_timer;
+	bool sweep_again;
+};
+
+/* confine.c */
+int confine_open(struct warden *w, struct err *e) MUST_CHECK;
+int confine_enter(struct warden *w, struct err *e) MUST_CHECK;
+
+/* slots.c */
+void slots_init(struct warden *w);
+int slot_take(struct warden *w, unsigned *slot, struct err *e) MUST_CHECK;
+void slot_mark(struct warden *w, unsigned slot);
+void slot_free(struct warden *w, unsigned slot);
+uint32_t slot_base(const struct warden *w, unsigned slot);
+int part_take(struct warden *w, enum part_kind kind, struct part *p,
+	      struct err *e) MUST_CHECK;
+void stock_refill_later(struct warden *w);
+void stock_drop(struct warden *w);
+
+/* box.c */
+struct box *box_find(struct warden *w, const char *id);
+struct box *box_new(struct warden *w, const struct launch_spec *s);
+void box_launch(struct warden *w, const struct launch_spec *s,
+		struct waiter *wt);
+/* `wt` may be NULL. */
+void box_end(struct box *b, struct waiter *wt);
+int box_watch(struct box *b, int pid_fd) MUST_CHECK;
+bool box_uses_image(const struct warden *w, const char *image);
+void box_remove_run_dir(struct warden *w, const char *id);
+
+/* record.c */
+int record_write(const struct box *b, struct err *e) MUST_CHECK;
+uint64_t process_start_time(int proc_fd, pid_t pid);
+int adopt_all(struct warden *w, struct err *e) MUST_CHECK;
+
+/* import.c */
+int import_start(struct warden *w, const char *id, int fds[2],
+		 struct err *e) MUST_CHECK;
+struct import *import_find(struct warden *w, const char *id);
+/* Both answer the waiter, now or when the worker has ended. */
+void import_commit(struct import *i, struct waiter *wt);
+void import_remove(struct import *i, struct waiter *wt);
+
+/* sweep.c */
+void sweep_soon(struct warden *w);
+
+/* serve.c */
+int serve_listen(struct warden *w, struct err *e) MUST_CHECK;
+/* Answers and frees the waiter; `rep` may be NULL when there is only `e`. */
+void answer(struct waiter *wt, const struct err *e);
+void answer_rep(struct waiter *wt, struct warden_rep *rep, const int *fds,
+		int n_fds);
+void notice_ended(struct warden *w, const char *id);
