@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 
 #include "base/auto.h"
 #include "base/fd.h"
@@ -159,12 +160,26 @@ static int btrfs_destroy(int dir_fd, const char *name)
 	return ioctl(dir_fd, BTRFS_IOC_SNAP_DESTROY, &args) < 0 ? -errno : 1;
 }
 
+static bool short_of_space(int fd)
+{
+	struct statfs fs;
+
+	return fstatfs(fd, &fs) == 0 && fs.f_bavail < fs.f_blocks / 5;
+}
+
+/*
+ * The kernel frees destroyed subvolumes after its next commit, 30 s at most. A
+ * commit now slows everybody down for a moment, so only when space is needed.
+ */
 static int btrfs_sweep(struct store *s, struct err *e)
 {
 	int r = qgroup_sweep(s->root_fd, s->next_family);
 
 	if (r < 0)
 		return err_set(e, -r, "sweep quota groups: %s", strerror(-r));
+	if (r > 0 && short_of_space(s->root_fd) &&
+	    ioctl(s->root_fd, BTRFS_IOC_SYNC) < 0)
+		return err_sys(e, "sync the pool");
 	return r;
 }
 
