@@ -27,9 +27,9 @@ Description=Tests of the host
 After=basic.target dbus.service
 [Service]
 Type=oneshot
-StandardOutput=file:/dev/virtio-ports/results
+StandardOutput=journal+console
 StandardError=journal+console
-ExecStart=/bin/sh -c 'mkdir -p /payload && tar -C /payload -xf /dev/disk/by-id/virtio-payload && exec /payload/inside.sh'
+ExecStart=/bin/sh -c 'until [ -e /dev/virtio-ports/results ] && [ -e /dev/disk/by-id/virtio-payload ]; do sleep 0.1; done; mkdir -p /payload && tar -C /payload -xf /dev/disk/by-id/virtio-payload && exec /payload/inside.sh >/dev/virtio-ports/results'
 ExecStopPost=/bin/systemctl poweroff --no-block
 TimeoutStartSec=infinity
 [Install]
