@@ -254,7 +254,9 @@ void http_reply_start(struct http_conn *c, int status,
 
 bool http_reply_data(struct http_conn *c, const void *p, size_t n)
 {
-	if (c->no_content || c->broken)
+	if (c->broken)
+		return false; /* on_gone() is on its way */
+	if (c->no_content)
 		return true;
 	if (c->raw_content)
 		buf_add(&c->out, p, n);
