@@ -1,0 +1,216 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "agent/agent.h"
+#include "base/auto.h"
+#include "base/str.h"
+#include "sandbox/walls.h"
+#include "seccomp/seccomp.h"
+#include "wire/agent_args.h"
+
+static struct agent agent = {
+	.confine = { .oom_fd = -1, .join_fd = -1 },
+	.listen.fd = -1,
+	.conn.fd = -1,
+	.sudo.fd = -1,
+	.sudo_gate.fd = -1,
+	.children.fd = -1,
+};
+
+static int hex_digit(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	if (c >= 'a' && c <= 'f')
+		return c - 'a' + 10;
+	return -1;
+}
+
+/* Up to 16 digits: the count, or -EINVAL when there is none. */
+static int hex_word(const char *s, uint64_t *out)
+{
+	int n = 0;
+
+	for (*out = 0; n < 16 && hex_digit(s[n]) >= 0; n++)
+		*out = *out << 4 | (uint64_t)hex_digit(s[n]);
+	return n ? n : -EINVAL;
+}
+
+static int take_fd_arg(const char *v, int *fd)
+{
+	uint64_t n;
+	int r = parse_u64(v, 1 << 20, &n);
+
+	if (r < 0)
+		return r;
+	*fd = (int)n;
+	return 0;
+}
+
+static int take_listen(const char *v)
+{
+	return take_fd_arg(v, &agent.listen.fd);
+}
+
+static int take_oom(const char *v)
+{
+	return take_fd_arg(v, &agent.confine.oom_fd);
+}
+
+static int take_join(const char *v)
+{
+	return take_fd_arg(v, &agent.confine.join_fd);
+}
+
+static int take_joinkind(const char *v)
+{
+	agent.confine.join_v2 = strcmp(v, "v2") == 0;
+	return agent.confine.join_v2 || strcmp(v, "v1") == 0 ? 0 : -EINVAL;
+}
+
+/* Words of 64 bits, the first one the lowest; a comma may part them. */
+static int take_affinity(const char *v)
+{
+	unsigned cpu = 0, bit;
+
+	CPU_ZERO(&agent.confine.cpus);
+	while (*v && cpu < CPU_SETSIZE) {
+		uint64_t word;
+		int n = hex_word(v, &word);
+
+		if (n < 0)
+			return n;
+		for (bit = 0; bit < 64; bit++)
+			if (word >> bit & 1)
+				CPU_SET(cpu + bit, &agent.confine.cpus);
+		cpu += 64;
+		v += n;
+		if (*v == ',')
+			v++;
+	}
+	agent.confine.pinned = true;
+	return *v ? -EINVAL : 0;
+}
+
+static int take_sudo(const char *v)
+{
+	agent.confine.sudo = strcmp(v, "1") == 0;
+	return agent.confine.sudo || strcmp(v, "0") == 0 ? 0 : -EINVAL;
+}
+
+#ifdef WALLS_TEST
+static int take_walls(const char *v)
+{
+	uint64_t bits;
+
+	if (hex_word(v, &bits) != (int)strlen(v))
+		return -EINVAL;
+	walls_off = (unsigned)bits;
+	return 0;
+}
+#endif
+
+static const struct word {
+	const char *key;
+	int (*take)(const char *value);
+} words[] = {
+	{ "listen=", take_listen },     { "oom=", take_oom },
+	{ "join=", take_join },         { "joinkind=", take_joinkind },
+	{ "affinity=", take_affinity }, { "sudo=", take_sudo },
+#ifdef WALLS_TEST
+	{ "walls=", take_walls },
+#endif
+};
+
+static int take_word(const char *arg)
+{
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(words); i++)
+		if (str_starts(arg, words[i].key))
+			return words[i].take(arg + strlen(words[i].key));
+	return -EINVAL;
+}
+
+/*
+ * 0, 1 and 2 are /dev/null if nothing else: no descriptor of ours may get
+ * these numbers, the child's are put there.
+ */
+static int open_null(void)
+{
+	int fd;
+
+	do
+		fd = open("/dev/null", O_RDWR | O_CLOEXEC | O_NOCTTY);
+	while (fd >= 0 && fd <= STDERR_FILENO);
+	return fd < 0 ? -errno : fd;
+}
+
+static int MUST_CHECK harden(void)
+{
+	struct rlimit files;
+	int r;
+
+	/* Nobody inside traces us: also where exec from a memfd is not it. */
+	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
+		return -errno;
+	if (getrlimit(RLIMIT_NOFILE, &files) < 0)
+		return -errno;
+	files.rlim_cur = files.rlim_max;
+	if (setrlimit(RLIMIT_NOFILE, &files) < 0)
+		return -errno;
+	r = WALL(SECCOMP) ? seccomp_install(&filter_agent) : 0;
+	return r;
+}
+
+static int MUST_CHECK start(void)
+{
+	struct agent *a = &agent;
+	int r;
+
+	list_init(&a->procs);
+	list_init(&a->ready);
+	list_init(&a->sinks);
+	r = harden();
+	if (r < 0)
+		return r;
+	a->null_fd = open_null();
+	if (a->null_fd < 0)
+		return a->null_fd;
+	if (getrandom(a->nonce, sizeof(a->nonce), 0) != sizeof(a->nonce))
+		return -EIO;
+	r = loop_init(&a->loop);
+	if (r == 0)
+		r = reap_init(a);
+	if (r == 0)
+		r = sudo_listen(a);
+	if (r == 0)
+		r = conn_listen(a, a->listen.fd);
+	a->loop.before_wait = conn_flush;
+	return r;
+}
+
+/*
+ * No message on failure: descriptor 2 may not be open, and the launcher sees
+ * PID 1 end. The exit code is the errno.
+ */
+int main(int argc, char **argv)
+{
+	int i, r = 0;
+
+	for (i = 1; i < argc && r == 0; i++)
+		r = take_word(argv[i]);
+	if (r == 0 && agent.listen.fd < 0)
+		r = -EINVAL;
+	if (r == 0)
+		r = start();
+	if (r == 0)
+		r = loop_run(&agent.loop);
+	return r < 0 ? -r : 0;
+}

@@ -1,0 +1,206 @@
+/*
+ * From a client's request to a running child: its parts are joined, the user
+ * is looked up, a terminal or pipes are made.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <signal.h>
+#include <sys/fsuid.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "agent/agent.h"
+#include "agent/environ.h"
+#include "base/auto.h"
+
+/*
+ * The terminal's slave side belongs to whoever opens the master: so that is
+ * done with the user's file-system id. Ours is outside of the sandbox's map
+ * and cannot be named to get it back; setreuid(-1, -1) does that.
+ */
+static int open_master(uid_t uid, struct err *e)
+{
+	struct open_how how = {
+		.flags = O_RDWR | O_NOCTTY | O_CLOEXEC | O_NONBLOCK,
+		.resolve = RESOLVE_NO_SYMLINKS,
+	};
+	AUTO_CLOSE int fd = -1;
+	struct stat st;
+
+	setfsuid(uid);
+	fd = (int)syscall(SYS_openat2, AT_FDCWD, "/dev/pts/ptmx", &how,
+			  sizeof(how));
+	if (fd < 0)
+		err_sys(e, "open a terminal (/dev/pts/ptmx)");
+	/* A change of ids may have made us dumpable again. */
+	if ((setreuid((uid_t)-1, (uid_t)-1) < 0 ||
+	     prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0) &&
+	    e->code == 0)
+		err_sys(e, "take the agent's id back");
+	if (e->code)
+		return -e->code;
+	if (fstat(fd, &st) < 0 || !S_ISCHR(st.st_mode) ||
+	    st.st_rdev != makedev(5, 2))
+		return err_set(e, ENODEV, "/dev/pts/ptmx is no terminal");
+	return take_fd(&fd);
+}
+
+static int open_pty(struct proc *p, const struct spawn *s, uid_t uid,
+		    int *slave, struct err *e)
+{
+	struct winsize size = { .ws_row = s->rows ? s->rows : 24,
+				.ws_col = s->cols ? s->cols : 80 };
+	int unlocked = 0, r;
+
+	r = open_master(uid, e);
+	if (r < 0)
+		return r;
+	p->pty = true;
+	p->out[0].io.fd = r;
+	if (ioctl(r, TIOCSPTLCK, &unlocked) < 0 ||
+	    ioctl(r, TIOCSWINSZ, &size) < 0)
+		return err_sys(e, "set up a terminal");
+	*slave = ioctl(r, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC);
+	if (*slave < 0)
+		return err_sys(e, "open the terminal's other side");
+	/* A second descriptor, so that both directions can be watched. */
+	p->in.io.fd = fcntl(r, F_DUPFD_CLOEXEC, 3);
+	return p->in.io.fd < 0 ? err_sys(e, "duplicate a terminal") : 0;
+}
+
+/* Ours does not block, the child's does. */
+static int open_pipe(int *ours, int *theirs, int ours_is, struct err *e)
+{
+	int ends[2];
+
+	if (pipe2(ends, O_CLOEXEC) < 0)
+		return err_sys(e, "make a pipe");
+	*ours = ends[ours_is];
+	*theirs = ends[1 - ours_is];
+	if (fcntl(*ours, F_SETFL, O_NONBLOCK) < 0)
+		return err_sys(e, "set up a pipe");
+	return 0;
+}
+
+static int open_pipes(struct proc *p, const struct spawn *s, int fds[3],
+		      struct err *e)
+{
+	int r = 0, i;
+
+	if (s->flags & SPAWN_STDIN)
+		r = open_pipe(&p->in.io.fd, &fds[0], 1, e);
+	for (i = 0; i < 2 && r == 0; i++)
+		if (!(s->flags & SPAWN_DETACHED))
+			r = open_pipe(&p->out[i].io.fd, &fds[i + 1], 0, e);
+	return r;
+}
+
+static int proc_fork(struct proc *p, const struct spawn *s, struct plan *plan,
+		     struct err *e)
+{
+	struct environment env;
+	int r = environment_make(&env, s, &plan->user, p->pty, e);
+
+	if (r < 0)
+		return r;
+	plan->env = env.v;
+	p->pid = child_start(plan, &p->status.fd, e);
+	environment_done(&env);
+	if (p->pid < 0)
+		return p->pid;
+	r = proc_watch(p, e);
+	if (r < 0)
+		kill(p->pid, SIGKILL);
+	return r;
+}
+
+static int proc_start(struct proc *p, const struct spawn *s, struct err *e)
+{
+	struct agent *a = p->agent;
+	struct plan plan = {
+		.confine = &a->confine,
+		.argv = (char **)s->argv,
+		.cwd = s->cwd,
+		.cwd_fd = -1,
+		.fds = { a->null_fd, a->null_fd, a->null_fd },
+	};
+	int i, r;
+
+	r = user_find(s->user, &plan.user, e);
+	if (r < 0)
+		return r;
+	if (s->flags & SPAWN_PTY) {
+		int slave = -1;
+
+		r = open_pty(p, s, plan.user.uid, &slave, e);
+		plan.tty = true;
+		if (slave >= 0)
+			for (i = 0; i < 3; i++)
+				plan.fds[i] = slave;
+	} else {
+		r = open_pipes(p, s, plan.fds, e);
+	}
+	if (r == 0)
+		r = proc_fork(p, s, &plan, e);
+	for (i = 0; i < 3; i++)
+		if (plan.fds[i] != a->null_fd && (i == 0 || !plan.tty))
+			close(plan.fds[i]);
+	if (r == 0 && s->flags & SPAWN_DETACHED)
+		proc_detach(p);
+	return r;
+}
+
+/* How many of this connection are living. */
+static unsigned count_own(const struct agent *a)
+{
+	struct list *pos, *tmp;
+	unsigned n = 0;
+
+	list_each (pos, tmp, &a->procs)
+		if (!container_of(pos, struct proc, node)->lost)
+			n++;
+	return n;
+}
+
+static void spawn_asked(struct proc *p)
+{
+	struct err e = { 0 };
+	struct spawn s = { 0 };
+	int r;
+
+	if (count_own(p->agent) > CHANNELS_MAX)
+		r = err_set(&e, EAGAIN,
+			    "%d processes are being run already; wait for one "
+			    "of them to end",
+			    CHANNELS_MAX);
+	else if (spawn_get(buf_data(&p->request), buf_len(&p->request), &s) < 0)
+		r = err_set(&e, EINVAL, "the request is malformed");
+	else
+		r = proc_start(p, &s, &e);
+	spawn_done(&s);
+	buf_done(&p->request);
+	if (r < 0)
+		proc_fail(p, &e);
+}
+
+int spawn_ask(struct agent *a, const struct frame *f)
+{
+	struct proc *p = proc_find(a, f->channel);
+
+	if (!p) {
+		if (a->n_procs >= PROCS_MAX)
+			return -EBADMSG;
+		p = proc_new(a, f->channel);
+	}
+	if (f->len > SPAWN_MAX - buf_len(&p->request))
+		return -EBADMSG;
+	buf_add(&p->request, f->payload, f->len);
+	if (!(f->flags & FRAME_MORE))
+		spawn_asked(p);
+	return 0;
+}
