@@ -114,8 +114,8 @@ static void check_ksm(const struct conf *c, struct finding *f)
 }
 
 const struct check hardening_checks[] = {
-	{ "hardening", "io_uring", "half of the kernel's recent holes",
-	  check_io_uring },
+	{ "hardening", "io_uring",
+	  "a large part of the kernel with many past holes", check_io_uring },
 	{ "hardening", "bpf", "lets users run code in the kernel", check_bpf },
 	{ "hardening", "kernel pointers", "exploits need addresses",
 	  check_kptr },

@@ -56,7 +56,7 @@ const struct verb *cli_find(const struct verb *table, const char *name)
 void cli_list_verbs(const struct verb *table)
 {
 	for (; table->name; table++)
-		printf("  %-10s %s\n", table->name, table->help);
+		printf("  %-13s %s\n", table->name, table->help);
 }
 
 static void show_help(const struct verb *v, const struct opt *table)

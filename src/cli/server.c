@@ -51,13 +51,15 @@ static void explain(struct cli *cli, const char *path, const struct err *e,
 }
 
 /*
- * Started with a closed stdin, stdout or stderr, our socket would get its
- * number and be taken for it.
+ * Started with a closed stdin, stdout or stderr, our socket got its number and
+ * would be taken for it. It moves, and what was closed becomes /dev/null.
  */
-static void fill_std_fds(void)
+static void leave_std_fds(struct http_client *c)
 {
-	int fd;
+	int fd = fcntl(c->fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
 
+	close(c->fd);
+	c->fd = fd;
 	do
 		fd = open("/dev/null", O_RDWR);
 	while (fd >= 0 && fd <= STDERR_FILENO);
@@ -79,13 +81,8 @@ bool server_try(struct cli *cli, struct http_client *c, char why[MESSAGE_CAP])
 		path = from_conf;
 	}
 	*c = (struct http_client){ .fd = -1 };
-	if (http_client_open(c, path, &e) == 0 && c->fd <= STDERR_FILENO) {
-		http_client_done(c);
-		fill_std_fds();
-		*c = (struct http_client){ .fd = -1 };
-		if (http_client_open(c, path, &e) == 0)
-			return true;
-	}
+	if (http_client_open(c, path, &e) == 0 && c->fd <= STDERR_FILENO)
+		leave_std_fds(c);
 	if (e.code != 0)
 		explain(cli, path, &e, why);
 	return e.code == 0;

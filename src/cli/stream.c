@@ -399,11 +399,20 @@ static int flush_sinks(struct stream *s, const struct pollfd p[P_COUNT])
 		if (s->code == UNDECIDED && k->written - k->acked >= ACK_EVERY)
 			put_ack(s, (uint8_t)(i + 1));
 	}
-	/* Only stdout: a message of ours may still have to go to stderr. */
-	if (s->sink[0].eof && s->sink[0].fd >= 0 && s->code == UNDECIDED &&
-	    buf_len(&s->sink[0].pending) == 0)
-		sink_close(&s->sink[0]);
 	return 0;
+}
+
+/*
+ * Before we wait: whoever reads our stdout learns that it has ended. Only
+ * stdout, because a message of ours may still have to go to stderr.
+ */
+static void close_ended(struct stream *s)
+{
+	struct sink *k = &s->sink[0];
+
+	if (k->eof && k->fd >= 0 && s->code == UNDECIDED &&
+	    buf_len(&k->pending) == 0)
+		sink_close(k);
 }
 
 static bool finished(const struct stream *s)
@@ -417,6 +426,7 @@ static int turn(struct stream *s)
 	struct pollfd p[P_COUNT];
 	int r;
 
+	close_ended(s);
 	set_polls(s, p);
 	/* After the exit only what is pending counts. */
 	if (s->code != UNDECIDED)

@@ -1,0 +1,716 @@
+# suite: sanitized
+"""The command line against a scripted server: bytes, windows, signals, exit
+codes, and what it does when the other side breaks the rules."""
+
+import errno
+import fcntl
+import hashlib
+import json
+import os
+import pty
+import re
+import select
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import termios
+import unittest
+
+import harness
+from fake import CLI, Server
+from harness import ACK, INPUT_EOF, RESIZE, SIGNAL, SPAWN_DETACHED, SPAWN_PTY, \
+    SPAWN_STDIN, STARTED, WINDOW, wait_for
+
+
+def process(body):
+    """A script for one process that has started."""
+    def script(peer, req):
+        peer.begin()
+        body(peer)
+    return script
+
+
+def scripted(script, *args, **kw):
+    with Server(script) as s:
+        return s.cli(*args, **kw)
+
+
+def run(body, *args, **kw):
+    return scripted(process(body), "run", *(args or ("--", "cmd")), **kw)
+
+
+def exits(peer):
+    peer.exit(0)
+
+
+class Requests(unittest.TestCase):
+    def spawn_of(self, *args, env=None):
+        seen = {}
+
+        def script(peer, req):
+            seen["early"], seen["req"] = len(peer.buf), req
+            peer.begin()
+            seen["spawn"] = peer.spawned
+            peer.exit(0)
+        with Server(script) as s:
+            code, _, err = s.cli(*args, env={**s.env(), **(env or {})})
+        self.assertEqual((code, err), (0, ""))
+        return seen
+
+    def test_run(self):
+        seen = self.spawn_of(
+            "run", "--memory", "512M", "--cpus=0.5", "--no-sudo", "--name",
+            'q"\\\x01', "-e", "A=1", "-e", "A=2", "-e", "OWN", "-e", "NOT_SET",
+            "-u", "root", "-w", "/tmp", "--", "ls", "-l", "--", "a b",
+            env={"OWN": "mine"})
+        req = seen["req"]
+        self.assertEqual((req.method, req.target), ("POST", "/v1/run"))
+        self.assertEqual(json.loads(req.body), {
+            "memory": "512M", "cpus": "0.5", "sudo": False,
+            "name": 'q"\\\x01'})
+        self.assertEqual(seen["spawn"], (
+            SPAWN_STDIN, 0, 0, "root", "/tmp", ["ls", "-l", "--", "a b"],
+            ["A=2", "OWN=mine"]))
+        # Hello and spawn came with the request, before any answer.
+        self.assertGreater(seen["early"], 32)
+
+    def test_exec(self):
+        seen = self.spawn_of("exec", "-n", "wo rk", "--", "ls", "-l")
+        self.assertEqual(seen["req"].target, "/v1/sandboxes/wo%20rk/exec")
+        self.assertEqual(seen["req"].body, b"")
+        self.assertEqual(seen["spawn"][0], 0)
+        self.assertEqual(seen["spawn"][5], ["ls", "-l"])
+
+    def test_options_may_follow_the_sandbox(self):
+        seen = self.spawn_of("exec", "work", "-n", "-w", "/", "ls", "-w")
+        self.assertEqual(seen["spawn"][4:6], ("/", ["ls", "-w"]))
+
+    def test_detach(self):
+        seen = self.spawn_of("exec", "-d", "work", "sleep", "9")
+        self.assertEqual(seen["spawn"][0], SPAWN_DETACHED)
+
+    def test_large_argument_list(self):
+        seen = self.spawn_of("run", "--", "echo", *["x" * 1000] * 500)
+        self.assertEqual(len(seen["spawn"][5]), 501)
+
+    def test_too_large_argument_list(self):
+        code, _, err = scripted(lambda *a: None, "run", "--",
+                                *["x" * 60000] * 20)
+        self.assertEqual(code, 125)
+        self.assertIn("larger than 1024 KiB", err)
+
+    def test_create_prints_only_the_id(self):
+        def script(peer, req):
+            self.assertEqual(json.loads(req.body),
+                             {"disk": "2G", "env": {"K": "a=b"}})
+            peer.answer(201, b'{"id": "iabc", "name": "x"}')
+        self.assertEqual(scripted(script, "create", "--disk", "2G", "--env",
+                                  "K=a=b"), (0, b"iabc\n", ""))
+
+    def test_rm_goes_on_after_an_error(self):
+        def script(peer, req):
+            if req.target.endswith("/b"):
+                peer.answer(404, b'{"message": "no sandbox b"}')
+            else:
+                peer.answer(204)
+        with Server(script) as s:
+            code, out, err = s.cli("rm", "a", "b", "c")
+        self.assertEqual((code, out), (1, b""))
+        self.assertEqual(err, "carrel: b: no sandbox b\n")
+        self.assertEqual([r.target[-1] for r in s.requests], ["a", "b", "c"])
+
+    def test_kill_switch(self):
+        with Server(lambda p, r: p.answer(200, b'{"removed": 3}')) as s:
+            code, _, err = s.cli("rm", "--all")
+            self.assertEqual(code, 1)
+            self.assertIn("--force", err)
+            self.assertEqual(s.requests, [])
+            code, out, _ = s.cli("rm", "--all", "--force")
+        self.assertEqual((code, out), (0, b"3 sandboxes removed\n"))
+        self.assertEqual(s.requests[0].target, "/v1/sandboxes?all=true")
+
+
+class ExitCodes(unittest.TestCase):
+    def test_of_the_process(self):
+        for code in (0, 1, 77, 124, 255):
+            self.assertEqual(run(lambda p: p.exit(code))[0], code)
+
+    def test_signal(self):
+        self.assertEqual(run(lambda p: p.exit(9, signaled=1))[0], 137)
+
+    def test_not_started(self):
+        for number, code in ((errno.ENOENT, 127), (errno.EACCES, 126),
+                             (errno.ENOEXEC, 126)):
+            def script(peer, req):
+                peer.upgrade_answer()
+                peer.take_spawn()
+                peer.fail(number, "cmd: \x1b[31mno\n")
+            got, _, err = scripted(script, "run", "cmd")
+            self.assertEqual((got, err), (code, "carrel: cmd: ?[31mno?\n"))
+
+    def test_refusal(self):
+        def script(peer, req):
+            peer.answer(409, '{"message": "no \\u001b]0;x\\u0007 \u202e"}'
+                        .encode())
+        self.assertEqual(scripted(script, "run", "cmd"),
+                         (125, b"", "carrel: no ?]0;x? ???\n"))
+        self.assertEqual(scripted(script, "create")[0], 1)
+
+    def test_refusal_that_is_not_json(self):
+        got = scripted(lambda p, r: p.answer(500, b"<html>"), "run", "cmd")
+        self.assertEqual((got[0], got[2]),
+                         (125, "carrel: the daemon answered with status 500\n"))
+
+    def test_usage(self):
+        for args, code in ((["run"], 125), (["exec", "x"], 125), (["rm"], 2),
+                           (["frob"], 2), (["ls", "x"], 2), (["ls", "-x"], 2),
+                           (["image", "frob"], 2), (["run", "--frob"], 125)):
+            p = subprocess.run([CLI, *args], capture_output=True, text=True)
+            self.assertEqual((p.returncode, p.stdout), (code, ""), args)
+            self.assertEqual(p.stderr.count("\n"), 1, p.stderr)
+
+    def test_help_of_every_verb(self):
+        text = subprocess.run([CLI, "help"], capture_output=True, text=True,
+                              check=True).stdout
+        verbs = re.findall(r"^  (\w+) ", text, re.M)
+        self.assertGreaterEqual(len(verbs), 10)
+        for verb in verbs:
+            p = subprocess.run([CLI, verb, "--help"], capture_output=True,
+                               text=True)
+            self.assertEqual((p.returncode, p.stderr), (0, ""), verb)
+            self.assertIn("Usage: carrel ", p.stdout)
+
+    def test_no_daemon(self):
+        p = subprocess.run([CLI, "--socket", "/nowhere/s", "run", "x"],
+                           capture_output=True, text=True)
+        self.assertEqual(p.returncode, 125)
+        self.assertRegex(p.stderr, "is not running.*start it with: ")
+        self.assertEqual(p.stderr.count("\n"), 1)
+
+    def test_no_permission(self):
+        with Server(exits) as s:
+            os.chmod(s.dir, 0o700)
+            p = s.popen("ls", user="nobody", group="nogroup", extra_groups=[])
+            _, err = p.communicate()
+        self.assertEqual(p.returncode, 1)
+        self.assertIn("join the group 'carrel'", err.decode())
+
+    def test_full_disk(self):
+        with Server(lambda p, r: p.answer(200, b'{"sandboxes": []}')) as s, \
+                open("/dev/full", "wb") as full:
+            code, _, err = s.cli("ls", stdout=full)
+        self.assertEqual(code, 1)
+        self.assertIn("No space left", err)
+
+
+class Output(unittest.TestCase):
+    def test_raw_and_separate(self):
+        every = bytes(range(256)) * 3
+
+        def body(peer):
+            peer.output(1, 0, every)
+            peer.output(2, 0, b"err\x1b[0m")
+            peer.output(1, len(every), b"end")
+            peer.eof(1, len(every) + 3)
+            peer.eof(2, 7)
+            peer.exit(0)
+        code, out, err = run(body)
+        self.assertEqual((code, out, err), (0, every + b"end", "err\x1b[0m"))
+
+    def send_all(self, peer, total, digest, most=WINDOW):
+        """Sends `total` bytes as the window allows; returns the offset."""
+        block = os.urandom(60000)
+        sent = acked = 0
+        while sent < total:
+            n = min(len(block), total - sent, acked + most - sent)
+            if n > 0:
+                peer.output(1, sent, block[:n])
+                digest.update(block[:n])
+                sent += n
+                continue
+            kind, _, p = peer.recv()
+            if kind == INPUT_EOF:
+                continue
+            assert kind == ACK, kind
+            stream, offset = struct.unpack("<BQ", p)
+            assert stream == 1 and acked < offset <= sent, (offset, sent)
+            acked = offset
+        return sent
+
+    def test_not_short_of_a_byte(self):
+        total = 64 << 20
+        sent, got = hashlib.sha256(), hashlib.sha256()
+
+        def body(peer):
+            peer.eof(1, self.send_all(peer, total, sent))
+            peer.exit(0)
+        with Server(process(body)) as s:
+            p = s.popen("run", "cmd", stdin=subprocess.DEVNULL)
+            n = 0
+            while data := p.stdout.read(1 << 16):
+                got.update(data)
+                n += len(data)
+            self.assertEqual(p.wait(), 0)
+            p.stdout.close()
+            p.stderr.close()
+        self.assertEqual((n, got.digest()), (total, sent.digest()))
+
+    def test_to_a_file(self):
+        sent = hashlib.sha256()
+
+        def body(peer):
+            self.send_all(peer, 8 << 20, sent)
+            peer.exit(0)
+        with Server(process(body)) as s:
+            path = os.path.join(s.dir, "out")
+            with open(path, "wb") as f:
+                f.write(b"before")
+                f.flush()
+                self.assertEqual(s.cli("run", "cmd", stdout=f)[0], 0)
+            with open(path, "rb") as f:
+                data = f.read()
+        self.assertEqual(data[:6], b"before")
+        self.assertEqual(hashlib.sha256(data[6:]).digest(), sent.digest())
+
+    def test_to_a_socket(self):
+        ours, theirs = socket.socketpair()
+        sent, got = hashlib.sha256(), hashlib.sha256()
+
+        def body(peer):
+            peer.eof(1, self.send_all(peer, 4 << 20, sent))
+            peer.exit(0)
+        with Server(process(body)) as s, ours:
+            p = s.popen("run", "cmd", stdout=theirs, stderr=None)
+            theirs.close()
+            while data := ours.recv(1 << 16):
+                got.update(data)
+            p.stdin.close()
+            self.assertEqual(p.wait(), 0)
+        self.assertEqual(got.digest(), sent.digest())
+
+    def test_slow_reader_slows_the_writer(self):
+        """Only what was written is acknowledged, and a signal gets through
+        while the reader sleeps."""
+        seen = {}
+
+        def body(peer):
+            peer.sock.settimeout(1)
+            sent = acked = 0
+            try:
+                while True:
+                    n = min(60000, acked + WINDOW - sent)
+                    if n > 0:
+                        peer.output(1, sent, b"x" * n)
+                        sent += n
+                        continue
+                    kind, _, p = peer.recv()
+                    acked = struct.unpack("<BQ", p)[1]
+            except TimeoutError:
+                seen["acked"], seen["sent"] = acked, sent
+            peer.sock.settimeout(20)
+            seen["signal"] = peer.recv()
+            peer.exit(2, signaled=1)
+        with Server(process(body)) as s:
+            p = s.popen("run", "cmd")
+            wait_for("the window to be full", lambda: "sent" in seen, 10)
+            capacity = fcntl.fcntl(p.stdout, 1032)  # F_GETPIPE_SZ
+            self.assertLessEqual(seen["acked"], capacity)
+            self.assertEqual(seen["sent"], seen["acked"] + WINDOW)
+            p.send_signal(signal.SIGINT)
+            wait_for("the signal", lambda: "signal" in seen, 10)
+            out, _ = p.communicate()
+        self.assertEqual(seen["signal"], (SIGNAL, 1, bytes([signal.SIGINT])))
+        self.assertEqual(len(out), seen["sent"])
+        self.assertEqual(p.returncode, 130)
+
+    def test_flags_of_our_stdout_are_left_alone(self):
+        r, w = os.pipe()
+        before = fcntl.fcntl(w, fcntl.F_GETFL)
+        run(lambda p: (p.output(1, 0, b"x"), p.exit(0)), stdout=w)
+        self.assertEqual(fcntl.fcntl(w, fcntl.F_GETFL), before)
+        os.close(r)
+        os.close(w)
+
+    def test_closed_pipe_ends_us_as_it_would_the_process(self):
+        def body(peer):
+            for n in range(100):
+                peer.output(1, n, b"y")
+                if select.select([peer.sock], [], [], 0.05)[0]:
+                    break
+            peer.ended()
+        with Server(process(body)) as s:
+            p = s.popen("run", "cmd")
+            p.stdout.close()
+            self.assertEqual(p.wait(20), -signal.SIGPIPE)
+            p.stdin.close()
+            p.stderr.close()
+
+    def test_end_of_stdout_is_passed_on(self):
+        """`carrel run ... | cat`: cat ends when the process closes stdout."""
+        def body(peer):
+            peer.output(1, 0, b"last")
+            peer.eof(1, 4)
+            self.assertEqual(peer.recv()[0], SIGNAL)
+            peer.output(2, 0, b"still here")
+            peer.exit(5)
+        with Server(process(body)) as s:
+            p = s.popen("run", "cmd")
+            self.assertEqual(p.stdout.read(), b"last")  # until the end
+            p.send_signal(signal.SIGTERM)
+            self.assertEqual(p.communicate()[1], b"still here")
+        self.assertEqual(p.returncode, 5)
+
+    def test_write_error(self):
+        with open("/dev/full", "wb") as full:
+            code, _, err = run(lambda p: (p.output(1, 0, b"x"), p.ended()),
+                               stdout=full)
+        self.assertEqual(code, 125)
+        self.assertIn("No space left", err)
+
+
+class Input(unittest.TestCase):
+    def test_all_of_it(self):
+        data = os.urandom(3 << 20)
+        got = []
+        self.assertEqual(run(lambda p: (got.append(p.take_input()), p.exit(0)),
+                             input=data)[0], 0)
+        self.assertEqual(hashlib.sha256(got[0]).digest(),
+                         hashlib.sha256(data).digest())
+
+    def test_stops_at_the_window(self):
+        seen = []
+
+        def body(peer):
+            peer.sock.settimeout(1)
+            n = 0
+            try:
+                while True:
+                    n += len(peer.recv()[2]) - 8
+            except TimeoutError:
+                seen.append(n)
+            peer.exit(0)
+        # The process ends without having read: so do we.
+        self.assertEqual(run(body, input=b"x" * (1 << 20))[0], 0)
+        self.assertEqual(seen, [WINDOW])
+
+    def test_nothing_is_read_before_the_process_runs(self):
+        r, w = os.pipe()
+        os.write(w, b"for the next one")
+
+        def script(peer, req):
+            peer.upgrade_answer()
+            peer.take_spawn()
+            peer.fail(errno.ENOENT, "no such command")
+        self.assertEqual(scripted(script, "run", "x", stdin=r,
+                                  input=None)[0], 127)
+        os.close(w)
+        self.assertEqual(os.read(r, 99), b"for the next one")
+        os.close(r)
+
+    def test_no_stdin(self):
+        def body(peer):
+            self.assertEqual(peer.spawned[0], 0)
+            self.assertFalse(select.select([peer.sock], [], [], 0.3)[0])
+            peer.exit(0)
+        self.assertEqual(run(body, "-n", "cmd", input=b"x")[0], 0)
+
+    def test_closed_descriptors(self):
+        """Our socket must not become the missing stdin or stdout."""
+        def body(peer):
+            peer.output(1, 0, b"lost")
+            peer.output(2, 0, b"seen")
+            self.assertEqual(peer.take_input(), b"")
+            peer.exit(4)
+        with Server(process(body)) as s:
+            p = subprocess.run(["sh", "-c", f"exec {CLI} run cmd <&- >&-"],
+                               env=s.env(), stderr=subprocess.PIPE)
+        self.assertEqual((p.returncode, p.stderr), (4, b"seen"))
+
+
+class Signals(unittest.TestCase):
+    def test_forwarded(self):
+        numbers = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP,
+                   signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2,
+                   signal.SIGINT]
+        seen = []
+
+        def body(peer):
+            peer.output(2, 0, b"ready")
+            for _ in numbers:
+                seen.append(peer.recv())
+            peer.exit(0)
+        with Server(process(body)) as s:
+            p = s.popen("run", "cmd")
+            self.assertEqual(os.read(p.stderr.fileno(), 9), b"ready")
+            for n, number in enumerate(numbers):
+                p.send_signal(number)
+                wait_for(f"signal {number}", lambda: len(seen) > n, 10)
+            p.communicate()
+        self.assertEqual(p.returncode, 0)
+        self.assertEqual(seen, [(SIGNAL, 1, bytes([n])) for n in numbers])
+
+    def test_ignored_ones_stay_ignored(self):
+        """nohup: a blocked signal must not be forwarded after all."""
+        def body(peer):
+            peer.output(2, 0, b"ready")
+            self.assertEqual(peer.recv()[2], bytes([signal.SIGTERM]))
+            peer.exit(0)
+        with Server(process(body)) as s:
+            p = s.popen("run", "cmd", preexec_fn=lambda: signal.signal(
+                signal.SIGHUP, signal.SIG_IGN))
+            self.assertEqual(os.read(p.stderr.fileno(), 9), b"ready")
+            p.send_signal(signal.SIGHUP)
+            p.send_signal(signal.SIGTERM)
+            p.communicate()
+        self.assertEqual(p.returncode, 0)
+
+    def test_before_the_daemon_answers(self):
+        waiting = []
+
+        def script(peer, req):
+            waiting.append(1)
+            self.assertTrue(peer.ended())
+        with Server(script) as s:
+            p = s.popen("run", "cmd")
+            wait_for("the request", lambda: waiting, 10)
+            p.send_signal(signal.SIGINT)
+            p.communicate()
+        self.assertIn(p.returncode, (-signal.SIGINT, 130))
+
+    def test_before_the_process_runs(self):
+        waiting = []
+
+        def script(peer, req):
+            peer.upgrade_answer()
+            peer.take_spawn()
+            waiting.append(1)
+            self.assertTrue(peer.ended())
+        with Server(script) as s:
+            p = s.popen("run", "cmd")
+            wait_for("the spawn", lambda: waiting, 10)
+            p.send_signal(signal.SIGINT)
+            p.communicate()
+        self.assertIn(p.returncode, (-signal.SIGINT, 130))
+
+
+class Terminal(unittest.TestCase):
+    def size(self, fd, rows, cols):
+        fcntl.ioctl(fd, termios.TIOCSWINSZ,
+                    struct.pack("HHHH", rows, cols, 0, 0))
+
+    def test_raw_resize_and_back(self):
+        seen = []
+
+        def body(peer):
+            seen.append(peer.spawned)
+            seen.append(peer.recv())    # the size when it started
+            peer.output(1, 0, b"prompt")
+            seen.append(peer.recv())    # Ctrl-C is a byte
+            seen.append(peer.recv())    # the size after SIGWINCH
+            peer.exit(0)
+        ours, theirs = pty.openpty()
+        self.size(theirs, 30, 100)
+        before = termios.tcgetattr(theirs)
+        with Server(process(body)) as s:
+            p = s.popen("run", "-t", "cmd", stdin=theirs, stdout=theirs,
+                        stderr=theirs, env={**s.env(), "TERM": "vt100"},
+                        start_new_session=True)
+            self.assertEqual(os.read(ours, 99), b"prompt")
+            self.assertFalse(termios.tcgetattr(theirs)[3] & termios.ICANON)
+            os.write(ours, b"\x03")
+            wait_for("the byte", lambda: len(seen) == 3, 10)
+            self.size(theirs, 40, 120)
+            p.send_signal(signal.SIGWINCH)
+            self.assertEqual(p.wait(10), 0)
+        self.assertEqual(termios.tcgetattr(theirs), before)
+        os.close(ours)
+        os.close(theirs)
+        flags, rows, cols, _, _, _, env = seen[0]
+        self.assertEqual((flags, rows, cols, env),
+                         (SPAWN_PTY | SPAWN_STDIN, 30, 100, ["TERM=vt100"]))
+        self.assertEqual(seen[1], (RESIZE, 1, struct.pack("<HH", 30, 100)))
+        self.assertEqual(seen[2][2][8:], b"\x03")
+        self.assertEqual(seen[3], (RESIZE, 1, struct.pack("<HH", 40, 120)))
+
+    def test_back_when_the_connection_is_lost(self):
+        ours, theirs = pty.openpty()
+        before = termios.tcgetattr(theirs)
+
+        def body(peer):
+            peer.output(1, 0, b"prompt")
+            wait_for("raw mode", lambda: not
+                     termios.tcgetattr(theirs)[3] & termios.ICANON, 10)
+        with Server(process(body)) as s:
+            p = s.popen("run", "-t", "cmd", stdin=theirs, stdout=theirs)
+            self.assertIn(b"connection", p.communicate()[1])
+        self.assertEqual(p.returncode, 125)
+        self.assertEqual(termios.tcgetattr(theirs), before)
+        os.close(ours)
+        os.close(theirs)
+
+
+class BrokenRules(unittest.TestCase):
+    def test_each_ends_the_connection(self):
+        def frame(n, kind, channel=1, zero=0):
+            return struct.pack("<IBBHI", n, kind, 0, zero, channel)
+        breaks = {
+            "a gap": lambda p: p.output(1, 5, b"x"),
+            "beyond the window": lambda p: [
+                p.output(1, n, b"x" * 60000) for n in range(0, 600000, 60000)],
+            "no such stream": lambda p: p.output(3, 0, b"x"),
+            "a short frame": lambda p: p.send(70, 1, b"xx"),
+            "an unknown type": lambda p: p.send(99, 1),
+            "another channel": lambda p: p.send(70, 2, bytes(29)),
+            "a huge frame": lambda p: p.sock.sendall(frame(1 << 30, 67)),
+            "bits that are zero": lambda p: p.sock.sendall(frame(0, 67, 1, 9)),
+            "input that was not sent": lambda p: p.send(
+                69, 1, struct.pack("<Q", 1)),
+            "started twice": lambda p: p.send(STARTED, 1, bytes(4)),
+            "output after its end": lambda p: (p.eof(1, 0),
+                                               p.output(1, 0, b"x")),
+        }
+        for name, act in breaks.items():
+            def body(peer):
+                try:
+                    act(peer)
+                except (BrokenPipeError, ConnectionResetError):
+                    pass
+                peer.ended()
+            r, w = os.pipe()  # never read: what is beyond the window stays
+            try:
+                with self.subTest(name):
+                    with Server(process(body)) as s:
+                        p = s.popen("run", "cmd", stdout=w)
+                        _, err = p.communicate(timeout=20)
+                    self.assertEqual(p.returncode, 125)
+                    self.assertIn(b"protocol", err)
+            finally:
+                os.close(r)
+                os.close(w)
+
+    def test_no_hello(self):
+        def script(peer, req):
+            peer.upgrade_answer(hello=False)
+            peer.sock.sendall(b"GET / HTTP/1.1\r\n\r\n" * 4)
+            peer.ended()
+        code, _, err = scripted(script, "run", "cmd")
+        self.assertEqual(code, 125)
+        self.assertIn("protocol", err)
+
+    def test_lost_connection(self):
+        code, out, err = run(lambda p: p.output(1, 0, b"some"))
+        self.assertEqual((code, out), (125, b"some"))
+        self.assertEqual(err, "carrel: the connection to the sandbox was "
+                              "lost\n")
+
+    def test_exit_is_heard_although_nobody_listens_any_more(self):
+        """The server closes while we are still sending input."""
+        def body(peer):
+            peer.exit(6)
+        self.assertEqual(run(body, input=b"x" * 200000)[0], 6)
+
+
+class Images(unittest.TestCase):
+    def tool(self, directory, script):
+        path = os.path.join(directory, "mmdebstrap")
+        with open(path, "w") as f:
+            f.write("#!/bin/sh\n" + script)
+        os.chmod(path, 0o755)
+
+    def build(self, tool, status=201, answer=None):
+        answer = answer or b'{"name": "x", "size": 1048576, "entries": 7}'
+
+        def script(peer, req):
+            if req.method == "GET":
+                peer.answer(200, b'{"version": "0"}')
+            elif req.whole:
+                peer.answer(status, answer)
+        with Server(script) as s:
+            self.tool(s.dir, tool)
+            share = os.path.join(s.dir, "share/images/some")
+            os.makedirs(share)
+            with open(share + "/packages", "w") as f:
+                f.write("# comment\nbash\n\n python3 # why\n")
+            with open(share + "/customize.sh", "w") as f:
+                f.write("#!/bin/sh\n")
+            env = {**s.env(), "PATH": s.dir + ":/usr/bin:/bin",
+                   "TMPDIR": s.dir, "CARREL_SHARE": s.dir + "/share"}
+            code, out, err = s.cli("image", "build", "some", "--name", "mine",
+                                   "--include", "git,curl", env=env)
+            logs = [n for n in os.listdir(s.dir) if n.startswith("carrel-")]
+            return code, out.decode(), err, s, logs
+
+    def test_build(self):
+        code, out, err, s, logs = self.build(
+            'echo "I: downloading packages with apt..." >&2\n'
+            'echo "I: installing remaining packages inside..." >&2\n'
+            'sleep 0.5; echo "$@"; printf tar')
+        self.assertEqual(code, 0, err)
+        self.assertRegex(out, "^image mine: 1 MiB in 7 files, made in ")
+        self.assertRegex(err, r"(?s)downloading packages \[0 s\]\n"
+                              r"installing packages \[0 s\]\n")
+        put = s.requests[-1]
+        self.assertEqual((put.method, put.target), ("PUT", "/v1/images/mine"))
+        args, _, tar = put.body.decode().partition("\n")
+        self.assertEqual(tar, "tar")
+        self.assertIn("--include=bash,python3,git,curl ", args)
+        self.assertIn("/share/images/some/customize.sh bookworm -", args)
+        self.assertEqual(logs, [])
+
+    def test_failure_in_the_middle_is_no_image(self):
+        code, out, err, s, logs = self.build(
+            'printf tar; echo "E: apt \x1b[1m broke" >&2; exit 25')
+        self.assertEqual((code, out), (1, ""))
+        self.assertFalse(s.requests[-1].whole)
+        self.assertIn("E: apt ?[1m broke", err)
+        self.assertIn(logs[0], err)
+
+    def test_refusal_ends_the_builder(self):
+        code, out, err, s, logs = self.build(
+            "printf tar", 507, b'{"message": "the pool is full"}')
+        self.assertEqual((code, out), (1, ""))
+        self.assertIn("image mine: the pool is full", err)
+
+    def test_no_such_recipe(self):
+        code, _, err = scripted(lambda p, r: p.answer(200, b"{}"), "image",
+                                "build", "../etc")
+        self.assertEqual(code, 1)
+        self.assertIn("no recipe", err)
+
+    def test_import(self):
+        data = os.urandom(300000)
+
+        def script(peer, req):
+            self.assertTrue(req.whole)
+            self.assertEqual(req.body, data)
+            self.assertEqual(req.target, "/v1/images/rootfs")
+            peer.answer(201, b'{"size": 1, "entries": 2}')
+        with Server(script) as s:
+            path = os.path.join(s.dir, "rootfs.tar.xz")
+            with open(path, "wb") as f:
+                f.write(data)
+            code, out, err = s.cli("image", "import", path)
+            self.assertEqual(code, 0, err)
+            code, out, err = s.cli("image", "import", "-", "rootfs",
+                                   input=data)
+            self.assertEqual(code, 0, err)
+            self.assertEqual(s.cli("image", "import", "-")[0], 2)
+
+
+class Cost(unittest.TestCase):
+    @unittest.skipIf(harness.SANITIZED, "the sanitizer makes calls of its own")
+    @unittest.skipUnless(shutil.which("strace"), "strace is not installed")
+    def test_few_system_calls(self):
+        with Server(process(exits)) as s:
+            trace = os.path.join(s.dir, "trace")
+            subprocess.run(["strace", "-o", trace, CLI, "run", "--", "true"],
+                           env=s.env(), stdin=subprocess.DEVNULL, check=True)
+            with open(trace) as f:
+                lines = [x for x in f if re.match(r"\w+\(", x)]
+        self.assertLess(len(lines), 60, "".join(lines))
+
+
+if __name__ == "__main__":
+    harness.main()
