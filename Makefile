@@ -101,7 +101,7 @@ $(B)/bin/carrel-agent $(B)/bin/carrel-sudo:
 	$(Q)$(CC) $(LDFLAGS) -no-pie -static $(SAN_STATIC) -o $@ $^
 
 # Filters are compiled to BPF at build time.
-$(B)/tools/mkfilter: tools/mkfilter.c | $(B)/.deps
+$(B)/tools/mkfilter: tools/mkfilter.c tools/syscalls_x86_64.h | $(B)/.deps
 	@mkdir -p $(@D)
 	$(Q)$(CC) -O1 -g -std=gnu11 $(WARN) -D_GNU_SOURCE -Isrc -o $@ $<
 $(B)/gen/seccomp/%.inc: src/seccomp/%.policy $(wildcard src/seccomp/*.policy) $(B)/tools/mkfilter
@@ -112,8 +112,11 @@ $(B)/gen/seccomp/%.inc: src/seccomp/%.policy $(wildcard src/seccomp/*.policy) $(
 
 # --- checking --------------------------------------------------------------
 
-# Unit tests: each tests/unit/X_test.c is a program that prints TAP.
-UNIT := $(patsubst tests/unit/%.c,$(B)/unit/%,$(wildcard tests/unit/*_test.c))
+# Unit tests: each tests/unit/X_test.c is a program that prints TAP; the other
+# programs there are tools of tests.
+UNIT := $(patsubst tests/unit/%.c,$(B)/unit/%,$(wildcard tests/unit/*.c))
+# Starts the worker as the warden does, for tests/e2e/test_worker.py.
+UNIT += $(B)/unit/worker_run
 UNIT_LIBS := -ljansson -lsqlite3 -lcrypto -larchive -lm
 $(B)/unit/%: tests/unit/%.c $(B)/dyn/parts.a $(B)/dyn/lib.a
 	@mkdir -p $(@D)
