@@ -297,7 +297,7 @@ static int copy_head(struct http_head *h, const char *p, size_t n, size_t extra,
 
 	if (r < 0)
 		return r;
-	if ((size_t)r != n)
+	if (r == 0 || (size_t)r != n)
 		return refuse(why, 400, "not one complete head");
 	text = xrealloc(text, n + extra);
 	memcpy(text, p, n - 2);
