@@ -41,7 +41,7 @@ done
 "$carrel" doctor || true
 
 say "the image"
-if "$carrel" image ls | awk 'NR > 1 || !/NAME/ { print $1 }' | grep -qx debian; then
+if "$carrel" image ls -q | grep -qx debian; then
 	echo "debian is there"
 else
 	"$carrel" image build debian

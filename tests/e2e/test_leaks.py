@@ -1,0 +1,101 @@
+# suite: alone
+"""Cycles of create, exec, remove: nothing grows. `make soak` does 5000."""
+
+import os
+import time
+import unittest
+
+import harness
+from harness import wait_for
+
+CYCLES = int(os.environ.get("SOAK_CYCLES", "300"))
+WARM_UP = 50
+
+
+class Leaks(harness.Case):
+    CONF = {"log_level": "info", "spares": 2}
+
+    def count(self):
+        """What could grow, after things have settled."""
+        have = {}
+        for name, pids in self.i.pids().items():
+            have[f"processes of {name}"] = len(pids)
+            have[f"descriptors of {name}"] = sum(
+                len(os.listdir(f"/proc/{p}/fd")) for p in pids)
+            have[f"mounts of {name}"] = sum(
+                len(harness.read(f"/proc/{p}/mountinfo").splitlines()) for p in pids)
+        have["mounts"] = len(harness.read("/proc/self/mountinfo").splitlines())
+        have["cgroups"] = len(self.i.cgroups())
+        have["run directories"] = len(os.listdir(f"{self.i.run_dir}/box"))
+        warden = self.i.pids()["carrel-warden"][0]
+        pool = f"/proc/{warden}/root{self.i.state_dir}/pool"
+        for sub in ("box", "trash", "stage"):
+            if os.path.isdir(f"{pool}/{sub}"):
+                have[f"pool {sub}"] = len(os.listdir(f"{pool}/{sub}"))
+        for fs in os.listdir("/sys/fs/btrfs") if os.path.isdir("/sys/fs/btrfs") else ():
+            groups = f"/sys/fs/btrfs/{fs}/qgroups"
+            devices = f"/sys/fs/btrfs/{fs}/devices"
+            mine = {os.path.basename(x) for x in self.i.loops()}
+            if os.path.isdir(groups) and mine & set(os.listdir(devices)):
+                have["qgroups"] = len(os.listdir(groups))
+        return have
+
+    def memory(self):
+        """Private memory of the roles in KiB."""
+        total = 0
+        for pids in self.i.pids().values():
+            for p in pids:
+                for line in harness.read(f"/proc/{p}/smaps_rollup").splitlines():
+                    if line.startswith("Private"):
+                        total += int(line.split()[1])
+        return total
+
+    def cycle(self, n):
+        for _ in range(n):
+            box = self.i.create()
+            w = self.i.exec_wire(box)
+            w.spawn(["sh", "-c", "echo x > /home/user/f; echo hi"])
+            code, out, _ = w.finish()
+            w.close()
+            self.assertEqual((code, out), (0, b"hi\n"))
+            self.i.rm(box)
+
+    def settled(self):
+        """The counts when they no longer change: deletion is in the background."""
+        last = None
+        end = time.monotonic() + 60
+        while time.monotonic() < end:
+            now = self.count()
+            if now == last and not now.get("pool trash"):
+                return now
+            last = now
+            time.sleep(1.0)
+        return last
+
+    def test_nothing_grows(self):
+        self.cycle(WARM_UP)
+        before, mem = self.settled(), self.memory()
+        began = time.monotonic()
+        self.cycle(CYCLES)
+        took = time.monotonic() - began
+        after, mem_after = self.settled(), self.memory()
+        print(f"# {CYCLES} cycles, {1000 * took / CYCLES:.1f} ms each; "
+              f"private memory {mem} -> {mem_after} KiB; {after}")
+        grown = {k: (before.get(k), v) for k, v in after.items()
+                 if v > before.get(k, 0) + (4 if k == "qgroups" else 0)}
+        self.assertEqual(grown, {})
+        self.assertLess(mem_after - mem, 1024 + CYCLES // 10, "memory of the roles")
+
+    def test_failures_leave_nothing(self):
+        before = self.settled()
+        for _ in range(30):
+            self.i.api("POST", "/v1/sandboxes", {"image": "nowhere"})
+            self.i.api("PUT", "/v1/images/broken", os.urandom(5000))
+            self.i.api("POST", "/v1/sandboxes", b"{")
+        after = self.settled()
+        self.assertEqual({k: (before.get(k), v) for k, v in after.items()
+                          if v > before.get(k, 0)}, {})
+
+
+if __name__ == "__main__":
+    harness.main()
