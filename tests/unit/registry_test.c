@@ -41,14 +41,21 @@ struct seen {
 	struct image_row image;
 };
 
+static void note(struct seen *s, const char *text)
+{
+	size_t n = strlen(s->names);
+
+	snprintf(s->names + n, sizeof(s->names) - n, "%s", text);
+}
+
 static int see_box(void *arg, const struct sandbox_row *row)
 {
 	struct seen *s = arg;
 
 	s->n++;
 	s->last = *row;
-	strncat(s->names, row->name, sizeof(s->names) - 1 - strlen(s->names));
-	strncat(s->names, ",", sizeof(s->names) - 1 - strlen(s->names));
+	note(s, row->name);
+	note(s, ",");
 	snprintf(s->spec, sizeof(s->spec), "%s", row->spec);
 	return s->n == s->stop_at ? 7 : 0;
 }
@@ -59,7 +66,7 @@ static int see_image(void *arg, const struct image_row *row)
 
 	s->n++;
 	s->image = *row;
-	strncat(s->names, row->id, sizeof(s->names) - 1 - strlen(s->names));
+	note(s, row->id);
 	return 0;
 }
 

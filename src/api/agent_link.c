@@ -1,0 +1,381 @@
+/* Frames from agents: hostile ground. Every one is checked before it passes. */
+#include "api/agent_link.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "api/api.h"
+#include "api/relay.h"
+#include "base/auto.h"
+#include "base/fd.h"
+#include "wire/pack.h"
+
+enum {
+	AGENT_OUT_MAX = 2 * SPAWN_MAX, /* queued for an agent: clients stop */
+	FAILED_TEXT_MAX = 1024,
+};
+
+struct ping {
+	struct list node;
+	struct relay *client; /* NULL: it left */
+	uint32_t client_no;
+};
+
+static struct sandbox *box_of(struct agent_link *g)
+{
+	return container_of(g, struct sandbox, agent);
+}
+
+void agent_init(struct agent_link *g)
+{
+	*g = (struct agent_link){ 0 };
+	endpoint_init(&g->ep);
+	list_init(&g->relays);
+	list_init(&g->pings);
+}
+
+static void drop_pings(struct agent_link *g)
+{
+	while (!list_empty(&g->pings)) {
+		struct ping *p = container_of(g->pings.next, struct ping, node);
+
+		list_del(&p->node);
+		if (p->client)
+			p->client->n_pings--;
+		free(p);
+	}
+}
+
+void agent_done(struct agent_link *g)
+{
+	endpoint_close(&g->ep);
+	drop_pings(g);
+	free(g->slot);
+	g->slot = NULL;
+	g->n_slots = 0;
+}
+
+/* The slots double up to the limit; most sandboxes never need many. */
+static int free_slot(struct agent_link *g, unsigned *out)
+{
+	unsigned i, n = g->n_slots;
+
+	for (i = 0; i < n; i++)
+		if (!g->slot[i]) {
+			*out = i;
+			return 0;
+		}
+	if (n == CHANNELS_MAX)
+		return -EMFILE;
+	g->n_slots = n ? 2 * n : 4;
+	g->slot = xrealloc(g->slot, g->n_slots * sizeof(struct chan *));
+	for (i = n; i < g->n_slots; i++)
+		g->slot[i] = NULL;
+	*out = n;
+	return 0;
+}
+
+struct chan *chan_new(struct agent_link *g, struct relay *client,
+		      uint32_t client_no)
+{
+	struct chan *ch;
+	unsigned slot;
+
+	if (free_slot(g, &slot) < 0)
+		return NULL;
+	/*
+	 * A number is not used again for 2^24 processes: frames that are
+	 * under way for an old one are never taken for the new one's.
+	 */
+	g->generation = (g->generation + 1) & 0xffffff;
+	if (g->generation == 0)
+		g->generation = 1;
+	ch = xcalloc(1, sizeof(*ch));
+	ch->agent = g;
+	ch->client = client;
+	ch->client_no = client_no;
+	ch->agent_no = g->generation << 8 | slot;
+	list_init(&ch->node);
+	g->slot[slot] = ch;
+	g->n_chans++;
+	return ch;
+}
+
+void chan_free(struct chan *ch)
+{
+	ch->agent->slot[ch->agent_no & 255] = NULL;
+	ch->agent->n_chans--;
+	list_del(&ch->node);
+	free(ch);
+}
+
+void agent_lost(struct agent_link *g, int code, const char *msg)
+{
+	unsigned i;
+
+	endpoint_close(&g->ep);
+	drop_pings(g);
+	for (i = 0; i < g->n_slots; i++) {
+		struct chan *ch = g->slot[i];
+		struct relay *client;
+		uint32_t no;
+
+		if (!ch)
+			continue;
+		client = ch->client;
+		no = ch->client_no;
+		chan_free(ch);
+		if (client) {
+			relay_fail(client, no, code, msg);
+			relay_ended(client, no);
+		}
+	}
+}
+
+static void on_lost(struct endpoint *ep, int why)
+{
+	struct agent_link *g = container_of(ep, struct agent_link, ep);
+	struct sandbox *s = box_of(g);
+
+	if (why == -EBADMSG || why == -EPROTO) {
+		log_warn("sandbox=%s its agent broke the protocol, "
+			 "disconnecting it",
+			 s->id);
+		s->degraded = true;
+		s->api->metrics.agent_faults++;
+		agent_lost(g, EPROTO, "agent broke the protocol");
+	} else if (s->state == BOX_ENDING) {
+		agent_lost(g, ENOTCONN,
+			   s->why ? s->why : "the sandbox was removed");
+	} else {
+		agent_lost(g, ENOTCONN,
+			   "the connection to the sandbox was lost");
+	}
+}
+
+bool agent_is_full(const struct agent_link *g)
+{
+	return buf_len(&g->ep.out) > AGENT_OUT_MAX;
+}
+
+static void on_drained(struct endpoint *ep)
+{
+	struct agent_link *g = container_of(ep, struct agent_link, ep);
+	struct list *n, *next;
+
+	list_each (n, next, &g->relays) {
+		struct relay *r = container_of(n, struct relay, node);
+
+		endpoint_resume(&r->ep);
+	}
+}
+
+static int frame_pong(struct agent_link *g, const struct frame *f, uint8_t *raw)
+{
+	struct relay *client;
+	struct ping *p;
+	uint32_t no;
+
+	if (list_empty(&g->pings) || f->len > PING_MAX)
+		return -EBADMSG;
+	p = container_of(g->pings.next, struct ping, node);
+	client = p->client;
+	no = p->client_no;
+	list_del(&p->node);
+	free(p);
+	if (client) {
+		client->n_pings--;
+		endpoint_forward(&client->ep, raw, f, no);
+	}
+	return FRAME_GO_ON;
+}
+
+/* Each checks one type; -EBADMSG is a violation. Nothing is forwarded yet. */
+static int check_started(struct chan *ch, const struct frame *f)
+{
+	if (ch->started || f->len != 4)
+		return -EBADMSG;
+	ch->started = true;
+	return 0;
+}
+
+static int check_failed(struct chan *ch, const struct frame *f)
+{
+	struct unpack u = unpack_init(f->payload, f->len);
+
+	(void)ch;
+	unpack_u32(&u);
+	if (strlen(unpack_str(&u)) > FAILED_TEXT_MAX || !unpack_ok(&u))
+		return -EBADMSG;
+	return 0;
+}
+
+static int check_output(struct chan *ch, const struct frame *f)
+{
+	struct unpack u = unpack_init(f->payload, f->len);
+	unsigned s = unpack_u8(&u) - 1u;
+	uint64_t offset = unpack_u64(&u), n = u.left;
+
+	if (u.bad || s > 1 || n == 0 || ch->out_eof[s] || offset != ch->out[s])
+		return -EBADMSG;
+	if (offset + n - ch->out_acked[s] > WIRE_WINDOW)
+		return -EBADMSG;
+	ch->out[s] += n;
+	return 0;
+}
+
+static int check_output_eof(struct chan *ch, const struct frame *f)
+{
+	struct unpack u = unpack_init(f->payload, f->len);
+	unsigned s = unpack_u8(&u) - 1u;
+	uint64_t offset = unpack_u64(&u);
+
+	if (!unpack_ok(&u) || s > 1 || ch->out_eof[s] || offset != ch->out[s])
+		return -EBADMSG;
+	ch->out_eof[s] = true;
+	return 0;
+}
+
+static int check_input_ack(struct chan *ch, const struct frame *f)
+{
+	struct unpack u = unpack_init(f->payload, f->len);
+	uint64_t offset = unpack_u64(&u);
+
+	if (!unpack_ok(&u) || offset <= ch->in_acked || offset > ch->in)
+		return -EBADMSG;
+	ch->in_acked = offset;
+	return 0;
+}
+
+static int check_exit(struct chan *ch, const struct frame *f)
+{
+	struct exit_info x;
+
+	return ch->started ? exit_get(f, &x) : -EBADMSG;
+}
+
+static const struct {
+	int (*check)(struct chan *ch, const struct frame *f);
+	bool last; /* ends the channel */
+} from_agent[] = {
+	[FRAME_STARTED - FRAME_PONG] = { check_started, false },
+	[FRAME_FAILED - FRAME_PONG] = { check_failed, true },
+	[FRAME_OUTPUT - FRAME_PONG] = { check_output, false },
+	[FRAME_OUTPUT_EOF - FRAME_PONG] = { check_output_eof, false },
+	[FRAME_INPUT_ACK - FRAME_PONG] = { check_input_ack, false },
+	[FRAME_EXIT - FRAME_PONG] = { check_exit, true },
+};
+
+static struct chan *find_chan(struct agent_link *g, uint32_t no)
+{
+	struct chan *ch;
+
+	if ((no & 255) >= g->n_slots)
+		return NULL;
+	ch = g->slot[no & 255];
+	return ch && ch->agent_no == no ? ch : NULL;
+}
+
+static int on_frame(struct endpoint *ep, const struct frame *f, uint8_t *raw)
+{
+	struct agent_link *g = container_of(ep, struct agent_link, ep);
+	unsigned type = (unsigned)f->type - FRAME_PONG;
+	struct relay *client;
+	struct chan *ch;
+	uint32_t no;
+
+	if (f->flags)
+		return -EBADMSG;
+	if (f->type == FRAME_PONG)
+		return frame_pong(g, f, raw);
+	ch = find_chan(g, f->channel);
+	if (!ch || type >= ARRAY_LEN(from_agent))
+		return -EBADMSG;
+	client = ch->client;
+	no = ch->client_no;
+	/* Nobody listens: output that was under way is dropped, unchecked. */
+	if (!client && !from_agent[type].last)
+		return FRAME_GO_ON;
+	if (from_agent[type].check(ch, f) < 0)
+		return -EBADMSG;
+	if (from_agent[type].last)
+		chan_free(ch);
+	if (!client)
+		return FRAME_GO_ON;
+	box_of(g)->api->metrics.bytes_out += f->len;
+	endpoint_forward(&client->ep, raw, f, no);
+	if (from_agent[type].last)
+		relay_ended(client, no);
+	return relay_is_full(client) ? FRAME_STOP : FRAME_GO_ON;
+}
+
+static const struct endpoint_ops agent_ops = {
+	.frame = on_frame,
+	.lost = on_lost,
+	.drained = on_drained,
+};
+
+static int send_hello(struct endpoint *ep)
+{
+	struct hello h = { .version_min = WIRE_VERSION,
+			   .version_max = WIRE_VERSION };
+
+	if (getrandom(h.nonce, sizeof(h.nonce), 0) != sizeof(h.nonce))
+		return -EIO;
+	hello_put(&ep->out, &h);
+	return 0;
+}
+
+int agent_connect(struct sandbox *s, struct err *e)
+{
+	struct agent_link *g = &s->agent;
+	char path[CONF_PATH + ID_CAP + 16];
+	int fd, r;
+
+	if (endpoint_is_open(&g->ep))
+		return 0;
+	snprintf(path, sizeof(path), "%s/box/%s/agent.sock",
+		 s->api->conf.run_dir, s->id);
+	fd = unix_connect(path, SOCK_STREAM | SOCK_NONBLOCK);
+	if (fd < 0)
+		return err_set(e, ENOTCONN,
+			       "the agent of sandbox %s does not answer: %s",
+			       s->id, strerror(-fd));
+	r = send_hello(&g->ep);
+	if (r == 0)
+		r = endpoint_open(&g->ep, &s->api->loop, fd, &agent_ops);
+	else
+		close(fd);
+	if (r < 0)
+		return err_set(e, -r, "watch the agent of sandbox %s", s->id);
+	return 0;
+}
+
+void agent_ping(struct agent_link *g, struct relay *client, uint8_t *raw,
+		const struct frame *f)
+{
+	struct ping *p = xcalloc(1, sizeof(*p));
+
+	p->client = client;
+	p->client_no = f->channel;
+	list_add(&g->pings, &p->node);
+	endpoint_forward(&g->ep, raw, f, 0);
+}
+
+void agent_forget_pings(struct agent_link *g, const struct relay *client)
+{
+	struct list *n, *next;
+
+	list_each (n, next, &g->pings) {
+		struct ping *p = container_of(n, struct ping, node);
+
+		if (p->client == client)
+			p->client = NULL;
+	}
+}

@@ -1,0 +1,52 @@
+/*
+ * The api role: HTTP on a unix socket, the registry, the lifecycle of
+ * sandboxes and images, and the relay between clients and agents. One thread,
+ * one loop, no privileges: what needs root is asked of the warden.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "api/images.h"
+#include "api/metrics.h"
+#include "api/reconcile.h"
+#include "api/sandboxes.h"
+#include "api/warden_link.h"
+#include "base/conf.h"
+#include "base/loop.h"
+#include "http/server.h"
+#include "registry/registry.h"
+
+enum {
+	BODY_MAX = 256 * 1024, /* of a JSON body */
+	JSON_DEPTH_MAX = 8,
+	RELAYS_MAX = 4096, /* upgraded connections at once */
+	IMPORTS_MAX = 4,   /* images being filled at once */
+};
+
+struct api {
+	struct conf conf;
+	char boot_id[40];
+	struct loop loop;
+	struct registry registry;
+	struct http_server http;
+	int listen_fd;   /* -1 once we serve */
+	bool reconciled; /* with the warden, once */
+	struct warden_link warden;
+	struct reconcile reconcile;
+	struct boxes boxes;
+	struct images images;
+	struct metrics metrics;
+	unsigned n_relays, n_imports;
+	struct timer late;       /* the warden did not come up in time */
+	struct timer checkpoint; /* of the registry */
+	struct io signals;
+};
+
+/* Root's part of the start: directories, socket, then no way back. */
+int api_set_up(struct api *a, struct err *e) MUST_CHECK;
+/* Nothing but the filter is missing behind this. */
+int api_drop_privileges(const struct api *a, struct err *e) MUST_CHECK;
+/* The registry was written to: have its log folded in when it is quiet. */
+void api_registry_touched(struct api *a);

@@ -1,0 +1,303 @@
+#include "api/endpoint.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+
+enum {
+	READ_MAX = 256 * 1024,
+	SCRATCH = FRAME_HEAD + FRAME_PAYLOAD_MAX + READ_MAX,
+};
+
+/*
+ * One for all endpoints: it is only used during one call of pump(). `run` is
+ * the stretch of it that is to be written to one receiver.
+ */
+static char scratch[SCRATCH];
+static struct {
+	struct endpoint *to;
+	char *p;
+	size_t n;
+} run;
+
+static void on_ready(struct io *io, uint32_t events);
+static void on_turn(struct deferred *d);
+
+void endpoint_init(struct endpoint *ep)
+{
+	*ep = (struct endpoint){ .io.fd = -1 };
+	list_init(&ep->turn.node);
+}
+
+static void queue_turn(struct endpoint *ep)
+{
+	if (ep->queued)
+		return;
+	ep->queued = true;
+	loop_defer(ep->loop, &ep->turn, on_turn);
+}
+
+int endpoint_open(struct endpoint *ep, struct loop *l, int fd,
+		  const struct endpoint_ops *ops)
+{
+	int r;
+
+	ep->ops = ops;
+	ep->loop = l;
+	r = io_add(l, &ep->io, fd, EPOLLIN, on_ready);
+	if (r < 0) {
+		close(fd);
+		ep->io.fd = -1;
+		return r;
+	}
+	/* Bytes may have come with what was handed over. */
+	ep->look = buf_len(&ep->in) > 0;
+	queue_turn(ep);
+	return 0;
+}
+
+void endpoint_close(struct endpoint *ep)
+{
+	if (run.to == ep)
+		run.to = NULL;
+	if (ep->queued)
+		list_del(&ep->turn.node);
+	ep->queued = false;
+	if (ep->loop)
+		io_close(ep->loop, &ep->io);
+	buf_done(&ep->in);
+	buf_done(&ep->out);
+	ep->last = 0;
+	ep->hello = ep->stopped = ep->look = false;
+}
+
+static void lost(struct endpoint *ep, int why)
+{
+	const struct endpoint_ops *ops = ep->ops;
+
+	endpoint_close(ep);
+	ops->lost(ep, why);
+}
+
+/* What to listen for follows from the state. */
+static void watch(struct endpoint *ep)
+{
+	uint32_t ev = ep->stopped ? 0 : EPOLLIN;
+
+	if (buf_len(&ep->out) > 0)
+		ev |= EPOLLOUT;
+	if (!ep->io.armed && endpoint_is_open(ep) && ev) {
+		if (io_add(ep->loop, &ep->io, ep->io.fd, ev, on_ready) < 0)
+			lost(ep, -ENOMEM);
+		return;
+	}
+	io_set(ep->loop, &ep->io, ev);
+}
+
+/* Writes what is queued; the endpoint may be lost afterwards. */
+static void flush(struct endpoint *ep)
+{
+	bool had = buf_len(&ep->out) > 0;
+
+	while (buf_len(&ep->out) > 0) {
+		ssize_t n = buf_write(&ep->out, ep->io.fd);
+
+		if (n == -EAGAIN)
+			break;
+		if (n < 0) {
+			lost(ep, (int)n);
+			return;
+		}
+		ep->last = 0;
+	}
+	watch(ep);
+	if (had && buf_len(&ep->out) == 0 && endpoint_is_open(ep))
+		ep->ops->drained(ep);
+}
+
+/*
+ * A receiver that fails is not told so here: we may be deep in the handling
+ * of a frame. It hears of it from its own socket.
+ */
+static void end_run(void)
+{
+	struct endpoint *to = run.to;
+	ssize_t n;
+
+	run.to = NULL;
+	if (!to || run.n == 0)
+		return;
+	do
+		n = write(to->io.fd, run.p, run.n);
+	while (n < 0 && errno == EINTR);
+	if (n < 0)
+		n = 0;
+	if ((size_t)n < run.n) {
+		buf_add(&to->out, run.p + n, run.n - (size_t)n);
+		to->last = 0;
+		queue_turn(to);
+	}
+}
+
+struct buf *endpoint_out(struct endpoint *ep)
+{
+	if (run.to == ep)
+		end_run();
+	ep->last = 0;
+	queue_turn(ep);
+	return &ep->out;
+}
+
+/* OUTPUT: u8 stream, u64 offset, bytes. Appends to the frame before it. */
+static bool join(struct endpoint *to, const struct frame *f, uint32_t channel)
+{
+	enum { DATA = 9 };
+	struct buf tail;
+	struct frame prev;
+	uint8_t *head;
+	uint32_t len;
+	size_t at;
+
+	if (f->type != FRAME_OUTPUT || to->last == 0 || f->len < DATA)
+		return false;
+	at = to->last - 1;
+	tail = (struct buf){ .p = to->out.p, .off = at, .len = to->out.len };
+	if (frame_get(&tail, &prev) != 1 || prev.type != FRAME_OUTPUT ||
+	    prev.channel != channel || prev.payload[0] != f->payload[0] ||
+	    prev.len + f->len - DATA > FRAME_PAYLOAD_MAX)
+		return false;
+	len = prev.len + f->len - DATA;
+	buf_add(&to->out, f->payload + DATA, f->len - DATA);
+	/* The buffer may have moved, and shifted its content to the front. */
+	head = (uint8_t *)to->out.p + to->out.len - FRAME_HEAD - len;
+	to->last = to->out.len - FRAME_HEAD - len + 1;
+	for (at = 0; at < 4; at++)
+		head[at] = (uint8_t)(len >> (8 * at));
+	return true;
+}
+
+void endpoint_forward(struct endpoint *to, uint8_t *raw, const struct frame *f,
+		      uint32_t channel)
+{
+	size_t n = FRAME_HEAD + f->len;
+	int i;
+
+	for (i = 0; i < 4; i++)
+		raw[8 + i] = (uint8_t)(channel >> (8 * i));
+	if (buf_len(&to->out) > 0) {
+		if (join(to, f, channel))
+			return;
+		buf_add(&to->out, raw, n);
+		to->last = to->out.len - n + 1;
+		queue_turn(to);
+		return;
+	}
+	if (run.to == to && run.p + run.n == (char *)raw) {
+		run.n += n;
+		return;
+	}
+	end_run();
+	run.to = to;
+	run.p = (char *)raw;
+	run.n = n;
+}
+
+/* Frames from the start of `view`; what is left is an incomplete one. */
+static int feed(struct endpoint *ep, struct buf *view)
+{
+	struct hello hello;
+	struct frame f;
+	int r = 0;
+
+	if (!ep->hello) {
+		r = hello_get(view, &hello);
+		if (r != 1)
+			return r;
+		ep->hello = true;
+	}
+	while (!ep->stopped && (r = frame_get(view, &f)) == 1) {
+		r = ep->ops->frame(ep, &f, (uint8_t *)buf_data(view));
+		if (!endpoint_is_open(ep))
+			return 0;
+		view->off += FRAME_HEAD + f.len;
+		if (r < 0)
+			return r;
+		if (r == FRAME_STOP)
+			ep->stopped = true;
+	}
+	return r < 0 ? r : 0;
+}
+
+/* One read and all frames that it completes. */
+static void pump(struct endpoint *ep)
+{
+	size_t have = buf_len(&ep->in);
+	struct buf view = { .p = scratch };
+	ssize_t n = 1;
+	int r;
+
+	memcpy(scratch, buf_data(&ep->in), have);
+	if (have < SCRATCH) {
+		do
+			n = read(ep->io.fd, scratch + have, SCRATCH - have);
+		while (n < 0 && errno == EINTR);
+		if (n < 0 && errno != EAGAIN) {
+			lost(ep, -errno);
+			return;
+		}
+	}
+	view.len = have + (n > 0 && have < SCRATCH ? (size_t)n : 0);
+	r = feed(ep, &view);
+	end_run();
+	if (!endpoint_is_open(ep))
+		return;
+	if (r < 0 || (n == 0 && !ep->stopped)) {
+		lost(ep, r);
+		return;
+	}
+	buf_clear(&ep->in);
+	buf_add(&ep->in, view.p + view.off, view.len - view.off);
+	watch(ep);
+}
+
+static void on_ready(struct io *io, uint32_t events)
+{
+	struct endpoint *ep = container_of(io, struct endpoint, io);
+
+	if (events & EPOLLOUT)
+		flush(ep);
+	if (!endpoint_is_open(ep))
+		return;
+	if (!ep->stopped) {
+		if (events & (EPOLLIN | EPOLLHUP | EPOLLERR))
+			pump(ep);
+	} else if (events & (EPOLLHUP | EPOLLERR)) {
+		/* Cannot be masked: heard of again after the resume. */
+		io_del(ep->loop, io);
+	}
+}
+
+static void on_turn(struct deferred *d)
+{
+	struct endpoint *ep = container_of(d, struct endpoint, turn);
+
+	ep->queued = false;
+	if (endpoint_is_open(ep) && buf_len(&ep->out) > 0)
+		flush(ep);
+	if (!endpoint_is_open(ep) || !ep->look)
+		return;
+	ep->look = false;
+	pump(ep);
+}
+
+void endpoint_resume(struct endpoint *ep)
+{
+	if (!ep->stopped || !endpoint_is_open(ep))
+		return;
+	ep->stopped = false;
+	ep->look = true;
+	queue_turn(ep);
+	watch(ep);
+}

@@ -1,0 +1,106 @@
+/* What this host is and offers: GET /v1/host, GET /metrics. */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+
+#include "api/api.h"
+#include "api/reply.h"
+#include "api/routes.h"
+#include "base/auto.h"
+#include "base/product.h"
+
+struct host {
+	struct api *api;
+	struct http_conn *conn;
+	struct warden_call call;
+};
+
+static void host_gone(struct http_conn *c, void *owner)
+{
+	struct host *h = owner;
+
+	(void)c;
+	warden_cancel(&h->call);
+	free(h);
+}
+
+static json_t *pool_json(const struct host_info *i)
+{
+	return json_pack("{s:s, s:I, s:I, s:b, s:b}", "driver", i->pool_driver,
+			 "bytes", (json_int_t)i->pool_bytes, "free_bytes",
+			 (json_int_t)i->pool_free_bytes, "disk_limit",
+			 (i->flags & HOST_DISK_LIMIT) != 0, "simple_quota",
+			 (i->flags & HOST_SIMPLE_QUOTA) != 0);
+}
+
+static json_t *cgroup_json(const struct host_info *i)
+{
+	const char *mode = i->flags & HOST_CGROUP_V2       ? "v2"
+			   : i->flags & HOST_CGROUP_HYBRID ? "hybrid"
+							   : "none";
+
+	return json_pack("{s:s, s:s, s:b}", "version", mode, "path", i->cgroup,
+			 "clone_into",
+			 (i->flags & HOST_CLONE_INTO_CGROUP) != 0);
+}
+
+static json_t *host_json(const struct api *a, const struct host_info *i)
+{
+	struct utsname u = { 0 };
+	AUTO(spec_done) struct spec spec;
+
+	uname(&u);
+	spec_defaults(&spec, &a->conf);
+	return json_pack("{s:s, s:s, s:s, s:b, s:o, s:o, s:{s:I, s:o}, s:{s:i, "
+			 "s:i, s:i}}",
+			 "version", PRODUCT_VERSION, "kernel", u.release,
+			 "arch", u.machine, "systemd",
+			 (i->flags & HOST_SYSTEMD) != 0, "pool", pool_json(i),
+			 "cgroup", cgroup_json(i), "limits", "max_sandboxes",
+			 (json_int_t)a->conf.max_sandboxes, "defaults",
+			 spec_to_json(&spec), "counts", "sandboxes",
+			 (int)a->boxes.n_users, "spares",
+			 (int)a->boxes.n_spares, "images", (int)a->images.n);
+}
+
+static void on_host(struct warden_call *c, const struct warden_rep *rep,
+		    int fds[FD_PASS_MAX])
+{
+	AUTO_FREE struct host *h = container_of(c, struct host, call);
+	struct host_info i = rep->host;
+
+	(void)fds;
+	if (rep->err.code) {
+		reply_err(h->api, h->conn, &rep->err);
+		return;
+	}
+	i.pool_driver[sizeof(i.pool_driver) - 1] = '\0';
+	i.cgroup[sizeof(i.cgroup) - 1] = '\0';
+	reply_json(h->api, h->conn, 200, host_json(h->api, &i));
+}
+
+void h_host(struct api *a, struct http_conn *c, const char *ref)
+{
+	struct host *h = xcalloc(1, sizeof(*h));
+
+	(void)ref;
+	h->api = a;
+	h->conn = c;
+	http_own(c, h, host_gone);
+	warden_req_id(&h->call, WARDEN_HOST, "");
+	warden_ask(&a->warden, &h->call, on_host);
+}
+
+void h_metrics(struct api *a, struct http_conn *c, const char *ref)
+{
+	static const struct http_field type[] = {
+		{ "Content-Type", "text/plain; version=0.0.4" }, { 0 }
+	};
+	struct buf b = { 0 };
+
+	(void)ref;
+	metrics_text(a, &b);
+	a->metrics.requests[2]++;
+	http_reply(c, 200, type, buf_data(&b), buf_len(&b));
+	buf_done(&b);
+}

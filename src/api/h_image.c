@@ -1,0 +1,118 @@
+/* Requests about images, except for the one that makes them (import.c). */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/api.h"
+#include "api/image_json.h"
+#include "api/reply.h"
+#include "api/routes.h"
+#include "base/auto.h"
+#include "base/clock.h"
+
+json_t *image_json(const struct image *i)
+{
+	char stamp[CLOCK_STAMP];
+
+	clock_stamp(i->created_ms, stamp);
+	return json_pack("{s:s, s:s, s:I, s:I, s:s}", "name", i->name, "id",
+			 i->id, "size", (json_int_t)i->size, "entries",
+			 (json_int_t)i->entries, "created_at", stamp);
+}
+
+void h_image_list(struct api *a, struct http_conn *c, const char *ref)
+{
+	json_t *list = json_array();
+	struct list *n, *next;
+
+	(void)ref;
+	list_each (n, next, &a->images.all) {
+		struct image *i = container_of(n, struct image, node);
+
+		if (!i->removing)
+			json_array_append_new(list, image_json(i));
+	}
+	reply_json(a, c, 200, json_pack("{s:o}", "images", list));
+}
+
+/* Goes on to its end when the client leaves. */
+struct image_removal {
+	struct api *api;
+	struct http_conn *conn; /* NULL: it left */
+	char id[ID_CAP];
+	struct warden_call call;
+	struct timer again;
+	unsigned tries;
+};
+
+enum { SPARES_WAIT_MS = 20, SPARES_TRIES = 250 };
+
+static void ask_remove(struct image_removal *r);
+
+static void removal_gone(struct http_conn *c, void *owner)
+{
+	(void)c;
+	((struct image_removal *)owner)->conn = NULL;
+}
+
+static void remove_again(struct timer *t)
+{
+	ask_remove(container_of(t, struct image_removal, again));
+}
+
+static void on_image_removed(struct warden_call *c,
+			     const struct warden_rep *rep, int fds[FD_PASS_MAX])
+{
+	struct image_removal *r = container_of(c, struct image_removal, call);
+	struct image *img = image_by_id(r->api, r->id);
+	struct err e = rep->err;
+
+	(void)fds;
+	/* The spares that used it are on their way out. */
+	if (e.code == EBUSY && r->tries++ < SPARES_TRIES) {
+		timer_set(&r->api->loop, &r->again, SPARES_WAIT_MS,
+			  remove_again);
+		return;
+	}
+	if (img && (e.code == 0 || e.code == ENOENT))
+		image_drop(r->api, img);
+	else if (img)
+		img->removing = false;
+	if (r->conn && e.code && e.code != ENOENT)
+		reply_err(r->api, r->conn, &e);
+	else if (r->conn)
+		reply_empty(r->api, r->conn, 204);
+	free(r);
+}
+
+static void ask_remove(struct image_removal *r)
+{
+	warden_req_id(&r->call, WARDEN_IMAGE_REMOVE, r->id);
+	warden_ask(&r->api->warden, &r->call, on_image_removed);
+}
+
+void h_image_delete(struct api *a, struct http_conn *c, const char *ref)
+{
+	struct image *img = image_find(a, ref);
+	struct image_removal *r;
+	struct err e = { 0 };
+
+	if (!img)
+		err_set(&e, ENOENT, "no image '%.64s'", ref);
+	else if (image_in_use(a, img->id, false))
+		err_set(&e, EBUSY,
+			"image '%s' is in use: remove its sandboxes first",
+			img->name);
+	if (e.code) {
+		reply_err(a, c, &e);
+		return;
+	}
+	r = xcalloc(1, sizeof(*r));
+	r->api = a;
+	r->conn = c;
+	memcpy(r->id, img->id, ID_CAP);
+	img->removing = true;
+	http_own(c, r, removal_gone);
+	spares_drop(a, img->id);
+	ask_remove(r);
+}

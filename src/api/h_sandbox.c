@@ -1,0 +1,328 @@
+/*
+ * Requests about sandboxes. Each that has to wait is a small object owned by
+ * its HTTP request; when the client leaves, on_gone() ends what it had asked
+ * for.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/api.h"
+#include "api/relay.h"
+#include "api/reply.h"
+#include "api/routes.h"
+#include "base/auto.h"
+#include "base/clock.h"
+#include "http/target.h"
+
+/* --- showing --- */
+
+static json_t *stamp(uint64_t wall_ms)
+{
+	char text[CLOCK_STAMP];
+
+	if (wall_ms == 0)
+		return json_null();
+	clock_stamp(wall_ms, text);
+	return json_string(text);
+}
+
+static json_t *box_json(const struct sandbox *s)
+{
+	return json_pack("{s:s, s:s?, s:s, s:s, s:s, s:b, s:o, s:o, s:o}", "id",
+			 s->id, "name", *s->spec.name ? s->spec.name : NULL,
+			 "image", s->spec.image, "image_id", s->image_id,
+			 "state", box_state_name(s->state), "degraded",
+			 s->degraded, "created_at", stamp(s->created_ms),
+			 "expires_at", stamp(s->deadline_wall_ms), "spec",
+			 spec_to_json(&s->spec));
+}
+
+void h_sandbox_list(struct api *a, struct http_conn *c, const char *ref)
+{
+	json_t *list = json_array();
+	struct list *n, *next;
+
+	(void)ref;
+	list_each (n, next, &a->boxes.all) {
+		struct sandbox *s = container_of(n, struct sandbox, all);
+
+		if (box_visible(s))
+			json_array_append_new(list, box_json(s));
+	}
+	reply_json(a, c, 200, json_pack("{s:o}", "sandboxes", list));
+}
+
+struct show {
+	struct api *api;
+	struct http_conn *conn;
+	char id[ID_CAP];
+	struct warden_call call;
+};
+
+static void show_gone(struct http_conn *c, void *owner)
+{
+	struct show *w = owner;
+
+	(void)c;
+	warden_cancel(&w->call);
+	free(w);
+}
+
+static json_t *use_json(const struct sandbox_use *u)
+{
+	return json_pack("{s:I, s:I, s:I, s:I, s:I}", "cpu_us",
+			 (json_int_t)u->cpu_us, "memory_bytes",
+			 (json_int_t)u->mem_bytes, "disk_bytes",
+			 (json_int_t)u->disk_bytes, "pids", (json_int_t)u->pids,
+			 "oom_kills", (json_int_t)u->oom_kills);
+}
+
+static void on_stat(struct warden_call *c, const struct warden_rep *rep,
+		    int fds[FD_PASS_MAX])
+{
+	AUTO_FREE struct show *w = container_of(c, struct show, call);
+	struct err e = { 0 };
+	struct sandbox *s = box_find(w->api, w->id, &e);
+	json_t *j;
+
+	(void)fds;
+	if (!s) {
+		reply_err(w->api, w->conn, &e);
+		return;
+	}
+	j = box_json(s);
+	/* Without figures rather than not at all. */
+	json_object_set_new(j, "usage",
+			    rep->err.code ? json_null() : use_json(&rep->use));
+	reply_json(w->api, w->conn, 200, j);
+}
+
+void h_sandbox_get(struct api *a, struct http_conn *c, const char *ref)
+{
+	struct err e = { 0 };
+	struct sandbox *s = box_find(a, ref, &e);
+	struct show *w;
+
+	if (!s) {
+		reply_err(a, c, &e);
+		return;
+	}
+	w = xcalloc(1, sizeof(*w));
+	w->api = a;
+	w->conn = c;
+	memcpy(w->id, s->id, ID_CAP);
+	http_own(c, w, show_gone);
+	warden_req_id(&w->call, WARDEN_STAT, s->id);
+	warden_ask(&a->warden, &w->call, on_stat);
+}
+
+/* --- creating, and running in one that was created for it --- */
+
+struct create {
+	struct api *api;
+	struct http_conn *conn;
+	struct sandbox *box;
+	bool run;
+};
+
+static void create_gone(struct http_conn *c, void *owner)
+{
+	struct create *cr = owner;
+
+	(void)c;
+	if (cr->box)
+		box_kill(cr->box, NULL);
+	free(cr);
+}
+
+static void create_failed(struct create *cr, const struct err *e)
+{
+	reply_err(cr->api, cr->conn, e);
+	free(cr);
+}
+
+static void created(struct create *cr)
+{
+	struct err e = { 0 };
+	struct sandbox *s = cr->box;
+
+	if (cr->run) {
+		if (relay_start(cr->api, cr->conn, s, true, &e) < 0) {
+			log_warn("sandbox=%s %s", s->id, e.msg);
+			box_kill(s, NULL);
+		}
+		free(cr);
+		return;
+	}
+	if (box_tell(s, &e) < 0) {
+		box_kill(s, NULL);
+		create_failed(cr, &e);
+		return;
+	}
+	reply_json(cr->api, cr->conn, 201, box_json(s));
+	free(cr);
+}
+
+static void on_created(void *arg, struct sandbox *s, const struct err *e)
+{
+	struct create *cr = arg;
+
+	if (s)
+		created(cr);
+	else
+		create_failed(cr, e);
+}
+
+static void create_body(struct http_conn *c, char *body, size_t n, void *owner)
+{
+	struct create *cr = owner;
+	AUTO(spec_done) struct spec spec = { 0 };
+	struct err e = { 0 };
+	json_t *j = parse_body(body, n, &e);
+	int r;
+
+	(void)c;
+	spec_defaults(&spec, &cr->api->conf);
+	r = j ? spec_from_json(&spec, j, &e) : -EINVAL;
+	json_decref(j);
+	if (r == 0)
+		r = box_create(cr->api, &spec, cr->run, &cr->box, &e);
+	if (r < 0)
+		create_failed(cr, &e);
+	else if (r == 1)
+		created(cr);
+	else
+		box_on_ready(cr->box, on_created, cr);
+}
+
+static void create_start(struct api *a, struct http_conn *c, bool run)
+{
+	struct create *cr = xcalloc(1, sizeof(*cr));
+
+	cr->api = a;
+	cr->conn = c;
+	cr->run = run;
+	http_own(c, cr, create_gone);
+	http_read_body(c, BODY_MAX, create_body);
+}
+
+void h_sandbox_create(struct api *a, struct http_conn *c, const char *ref)
+{
+	(void)ref;
+	create_start(a, c, false);
+}
+
+/* An upgrade to frames, and room for one more? Else answered here. */
+static bool may_relay(struct api *a, struct http_conn *c)
+{
+	if (!http_wants_upgrade(http_request(c), WIRE_UPGRADE)) {
+		reply_error(a, c, 426, "upgrade_required",
+			    "ask with 'Connection: Upgrade' and "
+			    "'Upgrade: " WIRE_UPGRADE "'");
+		return false;
+	}
+	if (a->n_relays >= RELAYS_MAX) {
+		reply_error(a, c, 429, "limit_reached",
+			    "too many commands run at once");
+		return false;
+	}
+	return true;
+}
+
+void h_run(struct api *a, struct http_conn *c, const char *ref)
+{
+	(void)ref;
+	if (may_relay(a, c))
+		create_start(a, c, true);
+}
+
+/* --- exec --- */
+
+struct exec {
+	struct api *api;
+	char ref[128];
+};
+
+static void exec_gone(struct http_conn *c, void *owner)
+{
+	(void)c;
+	free(owner);
+}
+
+static void exec_body(struct http_conn *c, char *body, size_t n, void *owner)
+{
+	AUTO_FREE struct exec *x = owner;
+	struct err e = { 0 };
+	struct sandbox *s = box_find(x->api, x->ref, &e);
+
+	(void)body;
+	(void)n;
+	if (s && s->state != BOX_RUNNING) {
+		err_set(&e, EBUSY, "sandbox %s is being removed", s->id);
+		s = NULL;
+	}
+	if (!s || agent_connect(s, &e) < 0)
+		reply_err(x->api, c, &e);
+	else if (relay_start(x->api, c, s, false, &e) < 0)
+		log_warn("sandbox=%s %s", s->id, e.msg);
+}
+
+void h_exec(struct api *a, struct http_conn *c, const char *ref)
+{
+	struct exec *x;
+
+	if (!may_relay(a, c))
+		return;
+	x = xcalloc(1, sizeof(*x));
+	x->api = a;
+	memcpy(x->ref, ref, strnlen(ref, sizeof(x->ref) - 1));
+	http_own(c, x, exec_gone);
+	http_read_body(c, BODY_MAX, exec_body);
+}
+
+/* --- removing --- */
+
+struct removal {
+	struct box_waiter waiter;
+	struct api *api;
+	struct http_conn *conn;
+};
+
+static void removal_gone(struct http_conn *c, void *owner)
+{
+	struct removal *r = owner;
+
+	(void)c;
+	list_del(&r->waiter.node);
+	free(r);
+}
+
+static void on_removed(struct box_waiter *w, const struct err *e)
+{
+	struct removal *r = container_of(w, struct removal, waiter);
+
+	if (e->code)
+		reply_err(r->api, r->conn, e);
+	else
+		reply_empty(r->api, r->conn, 204);
+	free(r);
+}
+
+void h_sandbox_delete(struct api *a, struct http_conn *c, const char *ref)
+{
+	struct err e = { 0 };
+	struct sandbox *s = box_find(a, ref, &e);
+	struct removal *r;
+
+	if (!s) {
+		reply_err(a, c, &e);
+		return;
+	}
+	r = xcalloc(1, sizeof(*r));
+	r->api = a;
+	r->conn = c;
+	r->waiter.fn = on_removed;
+	http_own(c, r, removal_gone);
+	box_kill(s, &r->waiter);
+}

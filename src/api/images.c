@@ -1,0 +1,195 @@
+#include "api/images.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/api.h"
+#include "base/buf.h"
+
+struct retired {
+	struct list node;
+	struct api *api;
+	char id[ID_CAP];
+	struct warden_call call;
+	struct deferred gone;
+};
+
+void images_init(struct api *a)
+{
+	list_init(&a->images.all);
+	list_init(&a->images.retired);
+}
+
+static void add(struct api *a, const struct image *img)
+{
+	struct image *i = xcalloc(1, sizeof(*i));
+
+	*i = *img;
+	list_add(&a->images.all, &i->node);
+	a->images.n++;
+}
+
+static int load_row(void *arg, const struct image_row *row)
+{
+	struct image img = { .size = row->size,
+			     .entries = row->entries,
+			     .created_ms = row->created_ms };
+
+	if (!image_name_valid(row->name) || !id_valid(row->id) ||
+	    str_copy(img.name, sizeof(img.name), row->name) < 0 ||
+	    str_copy(img.id, sizeof(img.id), row->id) < 0)
+		log_err("image=%.64s bad row in the registry, ignoring",
+			row->name);
+	else
+		add(arg, &img);
+	return 0;
+}
+
+int images_load(struct api *a, struct err *e)
+{
+	return registry_image_each(&a->registry, load_row, a, e);
+}
+
+bool image_name_valid(const char *s)
+{
+	size_t n = strnlen(s, IMAGE_NAME_CAP), i;
+
+	if (n == 0 || n >= IMAGE_NAME_CAP || strchr("._:-", s[0]))
+		return false;
+	for (i = 0; i < n; i++)
+		if (!(s[i] >= 'a' && s[i] <= 'z') &&
+		    !(s[i] >= '0' && s[i] <= '9') && !strchr("._:-", s[i]))
+			return false;
+	return !id_valid(s);
+}
+
+struct image *image_find(struct api *a, const char *ref)
+{
+	struct list *n, *next;
+
+	list_each (n, next, &a->images.all) {
+		struct image *i = container_of(n, struct image, node);
+
+		if (!i->removing &&
+		    (strcmp(i->name, ref) == 0 || strcmp(i->id, ref) == 0))
+			return i;
+	}
+	return NULL;
+}
+
+struct image *image_by_id(struct api *a, const char *id)
+{
+	struct list *n, *next;
+
+	list_each (n, next, &a->images.all) {
+		struct image *i = container_of(n, struct image, node);
+
+		if (strcmp(i->id, id) == 0)
+			return i;
+	}
+	return NULL;
+}
+
+int image_put(struct api *a, const struct image *img, struct err *e)
+{
+	struct image_row row = { img->name, img->id, img->size, img->entries,
+				 img->created_ms };
+	struct image *old;
+	char old_id[ID_CAP];
+	int r = registry_image_put(&a->registry, &row, e);
+
+	if (r < 0)
+		return r;
+	old = image_find(a, img->name);
+	if (!old) {
+		add(a, img);
+	} else {
+		struct list node = old->node;
+
+		memcpy(old_id, old->id, ID_CAP);
+		*old = *img;
+		old->node = node;
+		spares_drop(a, old_id);
+		image_retire(a, old_id);
+	}
+	spares_poke(a);
+	return 0;
+}
+
+void image_drop(struct api *a, struct image *img)
+{
+	struct err e = { 0 };
+
+	if (registry_image_remove(&a->registry, img->name, &e) < 0)
+		log_err("image=%s %s, ignoring", img->name, e.msg);
+	list_del(&img->node);
+	a->images.n--;
+	free(img);
+}
+
+static void free_retired(struct deferred *d)
+{
+	free(container_of(d, struct retired, gone));
+}
+
+static void on_removed(struct warden_call *c, const struct warden_rep *rep,
+		       int fds[FD_PASS_MAX])
+{
+	struct retired *r = container_of(c, struct retired, call);
+
+	(void)fds;
+	/* In use after all, or nobody to ask: the next end, or the next
+	 * reconciliation, tries again. */
+	if (rep->err.code == EBUSY)
+		return;
+	if (rep->err.code && rep->err.code != ENOENT)
+		log_warn("image=%s not removed: %s", r->id, rep->err.msg);
+	list_del(&r->node);
+	loop_defer(&r->api->loop, &r->gone, free_retired);
+}
+
+static void try_remove(struct retired *r)
+{
+	if (r->call.busy || image_in_use(r->api, r->id, true))
+		return;
+	warden_req_id(&r->call, WARDEN_IMAGE_REMOVE, r->id);
+	warden_ask(&r->api->warden, &r->call, on_removed);
+}
+
+static struct retired *find_retired(struct api *a, const char *id)
+{
+	struct list *n, *next;
+
+	list_each (n, next, &a->images.retired) {
+		struct retired *r = container_of(n, struct retired, node);
+
+		if (strcmp(r->id, id) == 0)
+			return r;
+	}
+	return NULL;
+}
+
+void image_retire(struct api *a, const char *id)
+{
+	struct retired *r = find_retired(a, id);
+
+	if (!r) {
+		r = xcalloc(1, sizeof(*r));
+		r->api = a;
+		memcpy(r->id, id, ID_CAP);
+		list_add(&a->images.retired, &r->node);
+	}
+	try_remove(r);
+}
+
+void images_unused(struct api *a, const char *id)
+{
+	struct retired *r;
+
+	if (list_empty(&a->images.retired))
+		return;
+	r = find_retired(a, id);
+	if (r)
+		try_remove(r);
+}

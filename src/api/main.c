@@ -1,0 +1,180 @@
+/*
+ * carrel-api: see api.h. Started by the supervisor as root, works as its own
+ * user behind a filter of system calls.
+ *
+ * The socket exists from the start, but nobody is served before the first
+ * reconciliation with the warden: until then clients wait in the kernel's
+ * queue. If the warden does not come up, they are told so.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <malloc.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "api/api.h"
+#include "api/routes.h"
+#include "base/auto.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "seccomp/seccomp.h"
+
+enum {
+	START_WAIT_MS = 15000, /* making the pool takes a while */
+	CHECKPOINT_MS = 500,
+	WAL_SOME = 1000, /* pages: folded in when it is quiet */
+	WAL_MANY = 16384 /* folded in now */
+};
+
+static struct api api;
+
+static void listen_now(struct api *a)
+{
+	struct err e = { 0 };
+
+	if (a->listen_fd < 0)
+		return;
+	a->http.on_request = route;
+	a->http.ctx = a;
+	if (http_server_start(&a->http, &a->loop, take_fd(&a->listen_fd), &e) <
+	    0)
+		die("serve: %s", e.msg);
+}
+
+void api_serve(struct api *a)
+{
+	a->reconciled = true;
+	timer_del(&a->loop, &a->late);
+	listen_now(a);
+}
+
+static void on_late(struct timer *t)
+{
+	log_err("the warden has not answered for %d s, saying so to clients",
+		START_WAIT_MS / 1000);
+	listen_now(container_of(t, struct api, late));
+}
+
+static void on_checkpoint(struct timer *t)
+{
+	struct api *a = container_of(t, struct api, checkpoint);
+	bool quiet = clock_boot_ms() > a->boxes.last_create_ms + CHECKPOINT_MS;
+	struct err e = { 0 };
+
+	if (!quiet && a->registry.wal_pages < WAL_MANY)
+		timer_set(&a->loop, t, CHECKPOINT_MS, on_checkpoint);
+	else if (registry_checkpoint(&a->registry, &e) < 0)
+		log_err("%s", e.msg);
+}
+
+void api_registry_touched(struct api *a)
+{
+	if (a->registry.wal_pages > WAL_SOME && a->checkpoint.slot == 0)
+		timer_set(&a->loop, &a->checkpoint, CHECKPOINT_MS,
+			  on_checkpoint);
+}
+
+/* What no one else can end goes with us, as far as the warden listens. */
+static void on_signal(struct io *io, uint32_t events)
+{
+	struct api *a = container_of(io, struct api, signals);
+	struct signalfd_siginfo si;
+	struct list *n, *next;
+
+	(void)events;
+	if (read(io->fd, &si, sizeof(si)) != sizeof(si))
+		return;
+	log_info("stopping, sandboxes go on");
+	list_each (n, next, &a->boxes.all) {
+		struct sandbox *s = container_of(n, struct sandbox, all);
+
+		if (s->spare || s->transient)
+			box_kill(s, NULL);
+	}
+	a->loop.stop = true;
+}
+
+static int watch_signals(struct api *a)
+{
+	const struct sigaction ignore = { .sa_handler = SIG_IGN };
+	sigset_t set;
+	int fd;
+
+	sigaction(SIGPIPE, &ignore, NULL);
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGINT);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	if (fd < 0)
+		return -errno;
+	return io_add(&a->loop, &a->signals, fd, EPOLLIN, on_signal);
+}
+
+static void load(struct api *a)
+{
+	char path[CONF_PATH + 32];
+	struct err e = { 0 };
+	ssize_t n = read_file_at(AT_FDCWD, "/proc/sys/kernel/random/boot_id",
+				 a->boot_id, sizeof(a->boot_id));
+
+	if (n <= 0)
+		die("read the boot id: %s", strerror((int)-n));
+	a->boot_id[strcspn(a->boot_id, "\n")] = '\0';
+	snprintf(path, sizeof(path), "%s/registry/registry.db",
+		 a->conf.state_dir);
+	if (registry_open(&a->registry, path, &e) < 0 ||
+	    boxes_load(a, &e) < 0 || images_load(a, &e) < 0)
+		die("%s", e.msg);
+}
+
+static void start(struct api *a)
+{
+	struct err e = { 0 };
+	int r;
+
+	a->warden.on_up = reconcile_start;
+	a->warden.on_ended = reconcile_ended;
+	a->warden.ctx = a;
+	timer_set(&a->loop, &a->late, START_WAIT_MS, on_late);
+	r = seccomp_install(&filter_api);
+	if (r < 0)
+		die("install the system-call filter: %s", strerror(-r));
+	if (warden_start(&a->warden, &a->loop, a->conf.run_dir, &e) < 0)
+		die("%s", e.msg);
+}
+
+int main(int argc, char **argv)
+{
+	struct api *a = &api;
+	struct err e = { 0 };
+	int r;
+
+	log_init("api", LOG_INFO);
+	a->listen_fd = -1;
+	if (conf_from_args(&a->conf, argc, argv, &e) < 0)
+		die("%s", e.msg);
+	log_init("api", conf_log_level(&a->conf));
+	if (api_set_up(a, &e) < 0 || api_drop_privileges(a, &e) < 0)
+		die("%s", e.msg);
+	/* Buffers of relays come and go: not with a system call each. */
+	mallopt(M_MMAP_THRESHOLD, 4 << 20);
+	mallopt(M_TRIM_THRESHOLD, 8 << 20);
+	r = loop_init(&a->loop);
+	if (r == 0)
+		r = watch_signals(a);
+	if (r < 0)
+		die("event loop: %s", strerror(-r));
+	boxes_init(a);
+	images_init(a);
+	load(a);
+	start(a);
+	r = loop_run(&a->loop);
+	if (r < 0)
+		die("event loop: %s", strerror(-r));
+	registry_close(&a->registry);
+	return 0;
+}

@@ -1,0 +1,155 @@
+/*
+ * Two walks in the order of ids, sandboxes and then images, one question at a
+ * time; nobody else's request passes before they are done. If the connection
+ * breaks on the way, the next one starts from the beginning.
+ */
+#include "api/reconcile.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "api/api.h"
+
+static void finish(struct api *a)
+{
+	if (a->reconcile.killed || a->reconcile.dropped)
+		log_info("reconciled: %u unknown sandboxes killed, "
+			 "%u ended ones forgotten",
+			 a->reconcile.killed, a->reconcile.dropped);
+	warden_ready(&a->warden);
+	api_serve(a);
+	spares_poke(a);
+}
+
+static void ask_next(struct api *a, enum warden_op op, const char *after,
+		     warden_fn *fn)
+{
+	warden_req_id(&a->reconcile.call, op, after);
+	a->reconcile.call.early = true;
+	warden_ask(&a->warden, &a->reconcile.call, fn);
+}
+
+static void drop_images(struct api *a)
+{
+	struct list *n, *next;
+
+	list_each (n, next, &a->images.all) {
+		struct image *img = container_of(n, struct image, node);
+
+		if (img->seen == a->reconcile.round || img->removing)
+			continue;
+		log_err("image=%s id=%s is not in the pool any more, "
+			"forgetting it",
+			img->name, img->id);
+		image_drop(a, img);
+	}
+}
+
+static void on_image(struct warden_call *c, const struct warden_rep *rep,
+		     int fds[FD_PASS_MAX])
+{
+	struct api *a = container_of(c, struct api, reconcile.call);
+	struct image *img;
+	char id[ID_CAP];
+
+	(void)fds;
+	if (rep->err.code == WARDEN_AWAY)
+		return;
+	if (rep->err.code == ENOENT) {
+		drop_images(a);
+		finish(a);
+		return;
+	}
+	if (rep->err.code) {
+		log_err("list the images: %s, keeping what we know",
+			rep->err.msg);
+		finish(a);
+		return;
+	}
+	memcpy(id, rep->id, ID_CAP);
+	id[ID_LEN] = '\0';
+	img = image_by_id(a, id);
+	if (img)
+		img->seen = a->reconcile.round;
+	else
+		image_retire(a, id);
+	ask_next(a, WARDEN_IMAGE_NEXT, id, on_image);
+}
+
+/* Launches that wait for the warden were never there: they stay. */
+static void drop_sandboxes(struct api *a)
+{
+	struct list *n, *next;
+
+	list_each (n, next, &a->boxes.all) {
+		struct sandbox *s = container_of(n, struct sandbox, all);
+
+		if (s->seen == a->reconcile.round ||
+		    (s->state != BOX_FOUND && s->state != BOX_RUNNING))
+			continue;
+		a->reconcile.dropped++;
+		box_gone(s, "ended while nobody looked");
+	}
+}
+
+static void found(struct api *a, const struct launch_spec *l)
+{
+	struct sandbox *s = box_by_id(a, l->id);
+
+	if (!s) {
+		log_info("sandbox=%s is nobody's, killing it", l->id);
+		a->reconcile.killed++;
+		warden_chore(&a->warden, WARDEN_KILL, l->id);
+		return;
+	}
+	s->seen = a->reconcile.round;
+	if (s->state == BOX_FOUND)
+		box_adopt(s);
+}
+
+static void on_sandbox(struct warden_call *c, const struct warden_rep *rep,
+		       int fds[FD_PASS_MAX])
+{
+	struct api *a = container_of(c, struct api, reconcile.call);
+	struct launch_spec l = rep->launch;
+
+	(void)fds;
+	if (rep->err.code == WARDEN_AWAY)
+		return;
+	if (rep->err.code && rep->err.code != ENOENT) {
+		log_err("list the sandboxes: %s, keeping what we know",
+			rep->err.msg);
+		finish(a);
+		return;
+	}
+	if (rep->err.code == ENOENT) {
+		drop_sandboxes(a);
+		ask_next(a, WARDEN_IMAGE_NEXT, "", on_image);
+		return;
+	}
+	l.id[ID_LEN] = '\0';
+	found(a, &l);
+	ask_next(a, WARDEN_NEXT, l.id, on_sandbox);
+}
+
+void reconcile_start(void *ctx)
+{
+	struct api *a = ctx;
+
+	a->reconcile.round++;
+	a->reconcile.killed = a->reconcile.dropped = 0;
+	ask_next(a, WARDEN_NEXT, "", on_sandbox);
+}
+
+void reconcile_ended(void *ctx, const char *id)
+{
+	struct api *a = ctx;
+	struct sandbox *s = box_by_id(a, id);
+
+	if (!s)
+		return;
+	if (s->state == BOX_LAUNCHING)
+		s->ended = true;
+	else if (s->state != BOX_ENDING)
+		box_gone(s, "ended by itself");
+}

@@ -1,0 +1,390 @@
+/*
+ * Frames from clients. A client may do to its own sandbox what it likes, but
+ * not more to us: it sends only what clients send, inside its windows, and
+ * its requests get the sandbox's environment in front.
+ *
+ * What waits for a slow client is bounded by the windows of its channels; an
+ * agent that fills the queue with tiny frames instead is stopped.
+ */
+#include "api/relay.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "api/agent_link.h"
+#include "api/api.h"
+#include "api/spawn_env.h"
+#include "base/auto.h"
+#include "base/product.h"
+#include "wire/pack.h"
+
+enum { LINGER_MS = 5000 };
+
+static void relay_free(struct deferred *d)
+{
+	struct relay *r = container_of(d, struct relay, gone);
+
+	endpoint_close(&r->ep);
+	buf_done(&r->spawn);
+	free(r);
+}
+
+/* Its processes go on, unheard. */
+static void detach_all(struct relay *r)
+{
+	while (!list_empty(&r->chans)) {
+		struct chan *ch =
+			container_of(r->chans.next, struct chan, node);
+
+		list_del(&ch->node);
+		ch->client = NULL;
+		frame_put(endpoint_out(&ch->agent->ep), FRAME_DETACH, 0,
+			  ch->agent_no, NULL, 0);
+	}
+}
+
+/* The client is gone, or is made to go. */
+static void relay_gone(struct relay *r)
+{
+	struct sandbox *s = r->box;
+
+	endpoint_close(&r->ep);
+	timer_del(&r->api->loop, &r->linger);
+	list_del(&r->node);
+	if (s) {
+		agent_forget_pings(&s->agent, r);
+		detach_all(r);
+		/* The agent may have been stopped for our sake. */
+		endpoint_resume(&s->agent.ep);
+		if (r->run)
+			box_kill(s, NULL);
+	}
+	r->box = NULL;
+	r->api->n_relays--;
+	loop_defer(&r->api->loop, &r->gone, relay_free);
+}
+
+static void on_linger(struct timer *t)
+{
+	relay_gone(container_of(t, struct relay, linger));
+}
+
+/*
+ * Our side is closed when everything was taken; then the client has a moment
+ * to read it and to close its own. Closing at once would turn frames of the
+ * client that we did not read into an error at its end.
+ */
+static void finish_if_flushed(struct relay *r)
+{
+	if (r->finishing && buf_len(endpoint_out(&r->ep)) == 0)
+		shutdown(r->ep.io.fd, SHUT_WR);
+}
+
+static void relay_finish(struct relay *r)
+{
+	if (r->finishing)
+		return;
+	r->finishing = true;
+	timer_set(&r->api->loop, &r->linger, LINGER_MS, on_linger);
+	finish_if_flushed(r); /* or on_drained() does */
+}
+
+void relay_fail(struct relay *r, uint32_t no, int code, const char *msg)
+{
+	struct buf b = { 0 };
+
+	pack_u32(&b, (uint32_t)code);
+	pack_str(&b, msg);
+	frame_put(endpoint_out(&r->ep), FRAME_FAILED, 0, no, buf_data(&b),
+		  buf_len(&b));
+	buf_done(&b);
+}
+
+void relay_ended(struct relay *r, uint32_t no)
+{
+	r->n_chans--;
+	if (!r->run || no != 1 || r->finishing)
+		return;
+	/* The answer is under way: the sandbox's end is no longer waited for.
+	 */
+	relay_finish(r);
+	if (r->box)
+		box_kill(r->box, NULL);
+}
+
+bool relay_is_full(const struct relay *r)
+{
+	size_t windows = (size_t)(r->n_chans + 1) * 2 * WIRE_WINDOW;
+
+	return buf_len(&r->ep.out) > windows + CLIENT_SLACK;
+}
+
+void relays_finish(struct sandbox *s)
+{
+	struct list *n, *next;
+
+	list_each (n, next, &s->agent.relays) {
+		struct relay *r = container_of(n, struct relay, node);
+
+		list_del(&r->node);
+		r->box = NULL;
+		relay_finish(r);
+	}
+}
+
+static struct chan *find_chan(struct relay *r, uint32_t no)
+{
+	struct list *n, *next;
+
+	list_each (n, next, &r->chans) {
+		struct chan *ch = container_of(n, struct chan, node);
+
+		if (ch->client_no == no)
+			return ch;
+	}
+	return NULL;
+}
+
+/* A whole request: gets a channel at the agent, and the environment. */
+static int spawn(struct relay *r, uint32_t no, const void *p, size_t n)
+{
+	struct sandbox *s = r->box;
+	struct err e = { 0 };
+	struct chan *ch;
+	int rc;
+
+	if (no == 0 || find_chan(r, no))
+		return -EBADMSG;
+	rc = s->state == BOX_RUNNING
+		     ? agent_connect(s, &e)
+		     : err_set(&e, ENOTCONN, "the sandbox is being removed");
+	r->n_chans++;
+	if (rc < 0) {
+		relay_fail(r, no, -rc, e.msg);
+		relay_ended(r, no);
+		return FRAME_GO_ON;
+	}
+	ch = chan_new(&s->agent, r, no);
+	if (!ch) {
+		relay_fail(r, no, EMFILE, "too many processes were started");
+		relay_ended(r, no);
+		return FRAME_GO_ON;
+	}
+	list_add(&r->chans, &ch->node);
+	rc = spawn_with_env(endpoint_out(&s->agent.ep), ch->agent_no, p, n,
+			    s->spec.env);
+	if (rc == -E2BIG) {
+		chan_free(ch);
+		relay_fail(r, no, E2BIG, "arguments and environment too large");
+		relay_ended(r, no);
+		return FRAME_GO_ON;
+	}
+	return rc;
+}
+
+static int frame_spawn(struct relay *r, const struct frame *f)
+{
+	int rc;
+
+	if (buf_len(&r->spawn) > 0 && r->spawn_no != f->channel)
+		return -EBADMSG;
+	if (buf_len(&r->spawn) + f->len > SPAWN_MAX)
+		return -EBADMSG;
+	if (buf_len(&r->spawn) == 0 && !(f->flags & FRAME_MORE))
+		return spawn(r, f->channel, f->payload, f->len);
+	buf_add(&r->spawn, f->payload, f->len);
+	r->spawn_no = f->channel;
+	if (f->flags & FRAME_MORE)
+		return f->len > 0 ? FRAME_GO_ON : -EBADMSG;
+	rc = spawn(r, f->channel, buf_data(&r->spawn), buf_len(&r->spawn));
+	buf_clear(&r->spawn);
+	return rc;
+}
+
+static int check_input(struct chan *ch, const struct frame *f)
+{
+	struct unpack u = unpack_init(f->payload, f->len);
+	uint64_t offset = unpack_u64(&u), n = u.left;
+
+	if (u.bad || n == 0 || ch->in_eof || offset != ch->in ||
+	    offset + n - ch->in_acked > WIRE_WINDOW)
+		return -EBADMSG;
+	ch->in += n;
+	return 0;
+}
+
+static int check_input_eof(struct chan *ch, const struct frame *f)
+{
+	if (f->len != 0 || ch->in_eof)
+		return -EBADMSG;
+	ch->in_eof = true;
+	return 0;
+}
+
+static int check_resize(struct chan *ch, const struct frame *f)
+{
+	(void)ch;
+	return f->len == 4 ? 0 : -EBADMSG;
+}
+
+static int check_signal(struct chan *ch, const struct frame *f)
+{
+	(void)ch;
+	return f->len == 1 ? 0 : -EBADMSG;
+}
+
+static int check_ack(struct chan *ch, const struct frame *f)
+{
+	struct unpack u = unpack_init(f->payload, f->len);
+	unsigned s = unpack_u8(&u) - 1u;
+	uint64_t offset = unpack_u64(&u);
+
+	if (!unpack_ok(&u) || s > 1 || offset < ch->out_acked[s] ||
+	    offset > ch->out[s])
+		return -EBADMSG;
+	ch->out_acked[s] = offset;
+	return 0;
+}
+
+static int check_detach(struct chan *ch, const struct frame *f)
+{
+	(void)ch;
+	return f->len == 0 ? 0 : -EBADMSG;
+}
+
+static int (*const from_client[])(struct chan *ch, const struct frame *f) = {
+	[FRAME_INPUT] = check_input,   [FRAME_INPUT_EOF] = check_input_eof,
+	[FRAME_RESIZE] = check_resize, [FRAME_SIGNAL] = check_signal,
+	[FRAME_ACK] = check_ack,       [FRAME_DETACH] = check_detach,
+};
+
+static int frame_ping(struct relay *r, const struct frame *f, uint8_t *raw)
+{
+	struct err e = { 0 };
+
+	if (f->len > PING_MAX || r->n_pings == PINGS_MAX)
+		return -EBADMSG;
+	if (r->box->state != BOX_RUNNING || agent_connect(r->box, &e) < 0)
+		return FRAME_GO_ON;
+	r->n_pings++;
+	agent_ping(&r->box->agent, r, raw, f);
+	return FRAME_GO_ON;
+}
+
+static int pass_on(struct relay *r, const struct frame *f, uint8_t *raw)
+{
+	struct chan *ch = find_chan(r, f->channel);
+
+	if (f->type >= ARRAY_LEN(from_client) || !from_client[f->type])
+		return -EBADMSG;
+	/* Its end is under way to the client: not the client's fault. */
+	if (!ch)
+		return FRAME_GO_ON;
+	if (from_client[f->type](ch, f) < 0)
+		return -EBADMSG;
+	r->api->metrics.bytes_in += f->len;
+	endpoint_forward(&ch->agent->ep, raw, f, ch->agent_no);
+	return FRAME_GO_ON;
+}
+
+static int on_frame(struct endpoint *ep, const struct frame *f, uint8_t *raw)
+{
+	struct relay *r = container_of(ep, struct relay, ep);
+	int rc;
+
+	if (r->finishing || !r->box)
+		return FRAME_GO_ON;
+	if (f->type != FRAME_SPAWN && (f->flags || buf_len(&r->spawn) > 0))
+		return -EBADMSG;
+	if (f->type == FRAME_SPAWN)
+		rc = frame_spawn(r, f);
+	else if (f->type == FRAME_PING)
+		rc = frame_ping(r, f, raw);
+	else
+		rc = pass_on(r, f, raw);
+	if (rc == FRAME_GO_ON && r->box && agent_is_full(&r->box->agent))
+		rc = FRAME_STOP;
+	return rc;
+}
+
+static void on_lost(struct endpoint *ep, int why)
+{
+	struct relay *r = container_of(ep, struct relay, ep);
+
+	if (why == -EBADMSG || why == -EPROTO)
+		log_info("sandbox=%s a client broke the protocol, "
+			 "disconnecting it",
+			 r->box ? r->box->id : "-");
+	relay_gone(r);
+}
+
+static void on_drained(struct endpoint *ep)
+{
+	struct relay *r = container_of(ep, struct relay, ep);
+
+	if (r->box)
+		endpoint_resume(&r->box->agent.ep);
+	finish_if_flushed(r);
+}
+
+static const struct endpoint_ops client_ops = {
+	.frame = on_frame,
+	.lost = on_lost,
+	.drained = on_drained,
+};
+
+static int put_hello(struct buf *out)
+{
+	struct hello h = { .version_min = WIRE_VERSION,
+			   .version_max = WIRE_VERSION };
+
+	if (getrandom(h.nonce, sizeof(h.nonce), 0) != sizeof(h.nonce))
+		return -EIO;
+	hello_put(out, &h);
+	return 0;
+}
+
+static int upgrade(struct relay *r, struct http_conn *c, struct sandbox *s,
+		   int *fd)
+{
+	const struct http_field extra[] = { { "Sandbox-Id", s->id }, { 0 } };
+	int rc =
+		http_upgrade(c, WIRE_UPGRADE, extra, fd, &r->ep.in, &r->ep.out);
+
+	if (rc < 0)
+		return rc;
+	rc = put_hello(&r->ep.out);
+	if (rc < 0)
+		close(*fd);
+	return rc;
+}
+
+int relay_start(struct api *a, struct http_conn *c, struct sandbox *s, bool run,
+		struct err *e)
+{
+	struct relay *r = xcalloc(1, sizeof(*r));
+	int fd = -1, rc;
+
+	r->api = a;
+	r->box = s;
+	r->run = run;
+	list_init(&r->node);
+	list_init(&r->chans);
+	endpoint_init(&r->ep);
+	rc = upgrade(r, c, s, &fd);
+	if (rc == 0)
+		rc = endpoint_open(&r->ep, &a->loop, fd, &client_ops);
+	if (rc < 0) {
+		relay_free(&r->gone);
+		return err_set(e, -rc, "hand over the connection: %s",
+			       strerror(-rc));
+	}
+	list_add(&s->agent.relays, &r->node);
+	a->n_relays++;
+	a->metrics.requests[1]++;
+	return 0;
+}

@@ -1,0 +1,58 @@
+/*
+ * Clients of sandboxes: HTTP connections that were upgraded to frames.
+ *
+ * An exec may carry many channels and leaves its processes running when it
+ * goes. A run ends with its first process, and the sandbox with it.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "api/endpoint.h"
+#include "base/list.h"
+#include "base/loop.h"
+#include "base/product.h"
+
+struct api;
+struct http_conn;
+struct sandbox;
+
+#define WIRE_UPGRADE PRODUCT "-wire/1"
+
+enum {
+	PING_MAX = 64,             /* bytes */
+	PINGS_MAX = 16,            /* unanswered, per client */
+	CLIENT_SLACK = 256 * 1024, /* control frames queued for a client */
+};
+
+struct relay {
+	struct list node; /* of the agent's clients */
+	struct api *api;
+	struct sandbox *box; /* NULL: it is gone, and so are we soon */
+	struct endpoint ep;
+	struct list chans;
+	unsigned n_chans, n_pings;
+	struct buf spawn; /* a request that comes in several frames */
+	uint32_t spawn_no;
+	bool run;
+	bool finishing; /* flush, close our side, wait for theirs */
+	struct timer linger;
+	struct deferred gone;
+};
+
+/*
+ * Answers the request with 101 and relays from then on. On failure the
+ * connection is finished and a `run`'s sandbox is the caller's to kill.
+ */
+int relay_start(struct api *a, struct http_conn *c, struct sandbox *s, bool run,
+		struct err *e) MUST_CHECK;
+
+/* A channel failed without the agent saying so. */
+void relay_fail(struct relay *r, uint32_t no, int code, const char *msg);
+/* The last frame of a channel was queued; its struct chan is gone. */
+void relay_ended(struct relay *r, uint32_t no);
+/* Does the client take so little that its agent is to stop? */
+bool relay_is_full(const struct relay *r);
+/* The sandbox is gone: its clients follow when they have heard. */
+void relays_finish(struct sandbox *s);

@@ -1,0 +1,136 @@
+#include "api/reply.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/api.h"
+#include "base/auto.h"
+
+static const struct {
+	int code, status;
+	const char *word;
+} table[] = {
+	{ EINVAL, 400, "bad_request" },
+	{ ERANGE, 400, "out_of_range" },
+	{ E2BIG, 400, "too_large" },
+	{ ENAMETOOLONG, 400, "too_large" },
+	{ ENOENT, 404, "not_found" },
+	{ ESRCH, 404, "not_found" },
+	{ EEXIST, 409, "conflict" },
+	{ EBUSY, 409, "busy" },
+	{ EMFILE, 429, "limit_reached" },
+	{ ENFILE, 429, "limit_reached" },
+	{ EDQUOT, 429, "limit_reached" },
+	{ EUSERS, 429, "limit_reached" },
+	{ ENOTSUP, 501, "not_supported" },
+	{ EAGAIN, 503, "try_again" },
+	{ ENOMEM, 503, "no_memory" },
+	{ ENOTCONN, 503, "agent_unavailable" },
+	{ WARDEN_AWAY, 503, "warden_unavailable" },
+	{ ETIMEDOUT, 504, "timeout" },
+	{ ENOSPC, 507, "no_space" },
+};
+
+static void note(struct api *a, struct http_conn *c, int status,
+		 const char *msg)
+{
+	const struct http_head *h = http_request(c);
+
+	a->metrics.requests[status / 100]++;
+	if (status >= 500)
+		log_warn("request=%s %s %s status=%d %s", http_request_id(c),
+			 h->method, h->path, status, msg);
+	else
+		log_debug("request=%s %s %s status=%d %s", http_request_id(c),
+			  h->method, h->path, status, msg);
+}
+
+void reply_error(struct api *a, struct http_conn *c, int status,
+		 const char *word, const char *msg)
+{
+	note(a, c, status, msg);
+	http_error(c, status, word, "%s", msg);
+}
+
+void reply_err(struct api *a, struct http_conn *c, const struct err *e)
+{
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(table); i++)
+		if (table[i].code == e->code) {
+			reply_error(a, c, table[i].status, table[i].word,
+				    e->msg);
+			return;
+		}
+	reply_error(a, c, 500, "internal", e->msg);
+}
+
+void reply_json(struct api *a, struct http_conn *c, int status, json_t *j)
+{
+	AUTO_FREE char *text = json_dumps(j, JSON_COMPACT);
+
+	json_decref(j);
+	if (!text) {
+		reply_error(a, c, 500, "internal", "no memory");
+		return;
+	}
+	note(a, c, status, "");
+	http_reply_json(c, status, text, strlen(text));
+}
+
+void reply_empty(struct api *a, struct http_conn *c, int status)
+{
+	note(a, c, status, "");
+	http_reply(c, status, NULL, NULL, 0);
+}
+
+/*
+ * jansson has its own bound (2048) on nesting, and its parser is recursive:
+ * looked at before it sees a byte.
+ */
+static bool too_deep(const char *p, size_t n)
+{
+	unsigned depth = 0;
+	bool text = false;
+	size_t i;
+
+	for (i = 0; i < n; i++) {
+		if (text && p[i] == '\\')
+			i++;
+		else if (p[i] == '"')
+			text = !text;
+		else if (!text && (p[i] == '{' || p[i] == '['))
+			depth++;
+		else if (!text && (p[i] == '}' || p[i] == ']') && depth > 0)
+			depth--;
+		if (depth > JSON_DEPTH_MAX)
+			return true;
+	}
+	return false;
+}
+
+json_t *parse_body(const char *body, size_t n, struct err *e)
+{
+	json_error_t why;
+	json_t *j;
+
+	if (n == 0)
+		return json_object();
+	if (too_deep(body, n)) {
+		err_set(e, EINVAL, "the JSON is nested too deeply");
+		return NULL;
+	}
+	j = json_loadb(body, n, JSON_REJECT_DUPLICATES, &why);
+	if (!j) {
+		err_set(e, EINVAL, "not JSON: line %d: %.150s", why.line,
+			why.text);
+		return NULL;
+	}
+	if (!json_is_object(j)) {
+		json_decref(j);
+		err_set(e, EINVAL, "the body is not a JSON object");
+		return NULL;
+	}
+	return j;
+}

@@ -1,0 +1,19 @@
+/* Answers: one shape of errors, one table from errno to status. */
+#pragma once
+
+#include <jansson.h>
+
+#include "base/err.h"
+#include "http/server.h"
+
+struct api;
+
+/* An error of ours; the request is finished. */
+void reply_err(struct api *a, struct http_conn *c, const struct err *e);
+void reply_error(struct api *a, struct http_conn *c, int status,
+		 const char *word, const char *msg);
+/* Takes the reference. */
+void reply_json(struct api *a, struct http_conn *c, int status, json_t *j);
+void reply_empty(struct api *a, struct http_conn *c, int status);
+/* A body that must be a JSON object; NULL with a message. */
+json_t *parse_body(const char *body, size_t n, struct err *e);

@@ -1,0 +1,580 @@
+/*
+ * The life of a sandbox, as asked of the warden:
+ *
+ *	LAUNCHING --answer--> RUNNING --kill, deadline--> ENDING --answer--> -
+ *	    \--failure--> -        \--WARDEN_ENDED--> -
+ *
+ * box_gone() is the only way out for a sandbox that ran, drop() for one that
+ * never did. Memory goes at the end of the turn.
+ */
+#include "api/sandboxes.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/api.h"
+#include "api/relay.h"
+#include "base/auto.h"
+#include "base/buf.h"
+#include "base/clock.h"
+
+enum { KILL_RETRY_MS = 500 };
+
+static const char *const state_names[] = {
+	[BOX_LAUNCHING] = "starting",
+	[BOX_FOUND] = "unknown",
+	[BOX_RUNNING] = "running",
+	[BOX_ENDING] = "removing",
+};
+static_assert(ARRAY_LEN(state_names) == BOX_STATES, "a name for each state");
+
+static void on_deadline(struct timer *t);
+static void ask_kill(struct sandbox *s);
+
+const char *box_state_name(enum box_state s)
+{
+	return state_names[s];
+}
+
+static unsigned hash(const char *s)
+{
+	uint32_t h = 2166136261u;
+
+	for (; *s; s++)
+		h = (h ^ (unsigned char)*s) * 16777619u;
+	return h % BOX_BUCKETS;
+}
+
+void boxes_init(struct api *a)
+{
+	struct boxes *b = &a->boxes;
+	size_t i;
+
+	list_init(&b->all);
+	for (i = 0; i < BOX_BUCKETS; i++) {
+		list_init(&b->ids[i]);
+		list_init(&b->names[i]);
+	}
+}
+
+static struct sandbox *box_new(struct api *a, const char *id, struct spec *spec,
+			       const char *image_id)
+{
+	struct sandbox *s = xcalloc(1, sizeof(*s));
+
+	s->api = a;
+	memcpy(s->id, id, ID_CAP);
+	memcpy(s->image_id, image_id, ID_CAP);
+	s->spec = *spec;
+	spec->env = NULL;
+	list_init(&s->by_name);
+	list_init(&s->waiters);
+	agent_init(&s->agent);
+	list_add(&a->boxes.all, &s->all);
+	list_add(&a->boxes.ids[hash(s->id)], &s->by_id);
+	if (*s->spec.name)
+		list_add(&a->boxes.names[hash(s->spec.name)], &s->by_name);
+	return s;
+}
+
+static void box_free(struct deferred *d)
+{
+	struct sandbox *s = container_of(d, struct sandbox, gone);
+
+	spec_done(&s->spec);
+	agent_done(&s->agent);
+	free(s);
+}
+
+/* Out of every table; the memory stays until the end of the turn. */
+static void drop(struct sandbox *s)
+{
+	struct api *a = s->api;
+
+	timer_del(&a->loop, &s->deadline);
+	warden_cancel(&s->call);
+	list_del(&s->all);
+	list_del(&s->by_id);
+	list_del(&s->by_name);
+	if (s->spare)
+		a->boxes.n_spares--;
+	else
+		a->boxes.n_users--;
+	if (s->state == BOX_LAUNCHING)
+		a->boxes.n_launching--;
+	s->state = BOX_ENDING;
+	loop_defer(&a->loop, &s->gone, box_free);
+	images_unused(a, s->image_id);
+}
+
+bool box_visible(const struct sandbox *s)
+{
+	if (s->spare || s->state == BOX_LAUNCHING)
+		return false;
+	return !(s->transient && s->state == BOX_ENDING);
+}
+
+static struct sandbox *by_id(struct api *a, const char *id)
+{
+	struct list *n, *next;
+
+	list_each (n, next, &a->boxes.ids[hash(id)]) {
+		struct sandbox *s = container_of(n, struct sandbox, by_id);
+
+		if (strcmp(s->id, id) == 0)
+			return s;
+	}
+	return NULL;
+}
+
+struct sandbox *box_by_id(struct api *a, const char *id)
+{
+	return by_id(a, id);
+}
+
+static struct sandbox *by_name(struct api *a, const char *name)
+{
+	struct list *n, *next;
+
+	list_each (n, next, &a->boxes.names[hash(name)]) {
+		struct sandbox *s = container_of(n, struct sandbox, by_name);
+
+		if (strcmp(s->spec.name, name) == 0)
+			return s;
+	}
+	return NULL;
+}
+
+static struct sandbox *by_prefix(struct api *a, const char *prefix,
+				 struct err *e)
+{
+	struct sandbox *found = NULL;
+	struct list *n, *next;
+
+	list_each (n, next, &a->boxes.all) {
+		struct sandbox *s = container_of(n, struct sandbox, all);
+
+		if (!box_visible(s) || !str_starts(s->id, prefix))
+			continue;
+		if (found) {
+			err_set(e, EEXIST,
+				"'%s' is the start of several ids: "
+				"give more of it",
+				prefix);
+			return NULL;
+		}
+		found = s;
+	}
+	return found;
+}
+
+struct sandbox *box_find(struct api *a, const char *ref, struct err *e)
+{
+	enum { PREFIX_MIN = 4 };
+	struct sandbox *s = by_id(a, ref);
+
+	if (!s)
+		s = by_name(a, ref);
+	if (!s && strlen(ref) >= PREFIX_MIN)
+		s = by_prefix(a, ref, e);
+	if (s && box_visible(s))
+		return s;
+	if (e->code == 0)
+		err_set(e, ENOENT, "no sandbox '%.64s'", ref);
+	return NULL;
+}
+
+bool image_in_use(struct api *a, const char *image_id, bool by_spares)
+{
+	struct list *n, *next;
+
+	list_each (n, next, &a->boxes.all) {
+		struct sandbox *s = container_of(n, struct sandbox, all);
+
+		if ((by_spares || !s->spare) &&
+		    strcmp(s->image_id, image_id) == 0)
+			return true;
+	}
+	return false;
+}
+
+static void set_deadline(struct sandbox *s)
+{
+	if (s->spec.timeout_ms == 0)
+		return;
+	s->deadline_boot_ms = clock_boot_ms() + s->spec.timeout_ms;
+	s->deadline_wall_ms = clock_wall_ms() + s->spec.timeout_ms;
+	timer_set(&s->api->loop, &s->deadline, s->spec.timeout_ms, on_deadline);
+}
+
+/* The rest of a launch: agent, deadline, whoever waits. */
+static void launched(struct sandbox *s)
+{
+	struct api *a = s->api;
+	box_ready_fn *ready = s->ready;
+	struct err e = { 0 };
+
+	a->boxes.n_launching--;
+	s->state = BOX_RUNNING;
+	if (agent_connect(s, &e) < 0) {
+		log_err("sandbox=%s %s", s->id, e.msg);
+		a->metrics.create_failures += !s->spare;
+		s->ready = NULL;
+		if (s->spare)
+			spare_settled(a, false);
+		box_kill(s, NULL);
+		if (ready)
+			ready(s->ready_arg, NULL, &e);
+		return;
+	}
+	if (s->spare) {
+		spare_settled(a, true);
+		return;
+	}
+	a->metrics.creates++;
+	metrics_latency(&a->metrics, clock_boot_us() - s->asked_us);
+	spares_poke(a);
+	s->ready = NULL;
+	if (ready)
+		ready(s->ready_arg, s, NULL);
+}
+
+static void launch_failed(struct sandbox *s, const struct err *e)
+{
+	box_ready_fn *ready = s->ready;
+	struct api *a = s->api;
+
+	log_warn("sandbox=%s launch failed: %s", s->id, e->msg);
+	if (s->spare)
+		spare_settled(a, false);
+	else
+		a->metrics.create_failures++;
+	drop(s);
+	spares_poke(a);
+	if (ready)
+		ready(s->ready_arg, NULL, e);
+}
+
+static void tell_waiters(struct sandbox *s, const struct err *e)
+{
+	while (!list_empty(&s->waiters)) {
+		struct box_waiter *w =
+			container_of(s->waiters.next, struct box_waiter, node);
+
+		list_del(&w->node);
+		w->fn(w, e);
+	}
+}
+
+static void on_launch(struct warden_call *c, const struct warden_rep *rep,
+		      int fds[FD_PASS_MAX])
+{
+	struct sandbox *s = container_of(c, struct sandbox, call);
+	struct err e = { 0 };
+
+	(void)fds;
+	if (s->state == BOX_ENDING) { /* somebody changed their mind */
+		if (rep->err.code)
+			box_gone(s, "was not launched");
+		else
+			ask_kill(s);
+	} else if (rep->err.code) {
+		launch_failed(s, &rep->err);
+	} else if (s->ended) {
+		err_set(&e, EIO, "the sandbox ended while it was starting");
+		launch_failed(s, &e);
+	} else {
+		launched(s);
+	}
+}
+
+struct sandbox *box_launch(struct api *a, struct spec *spec,
+			   const char *image_id, bool spare, struct err *e)
+{
+	char id[ID_CAP];
+	struct launch_spec *l;
+	struct sandbox *s;
+	int r = id_make(id);
+
+	if (r < 0) {
+		err_set(e, -r, "no random numbers");
+		return NULL;
+	}
+	s = box_new(a, id, spec, image_id);
+	s->state = BOX_LAUNCHING;
+	s->created_ms = clock_wall_ms();
+	s->asked_us = clock_boot_us();
+	s->spare = spare;
+	a->boxes.n_launching++;
+	if (spare)
+		a->boxes.n_spares++;
+	else
+		a->boxes.n_users++;
+	warden_req_id(&s->call, WARDEN_LAUNCH, "");
+	l = &s->call.req.launch;
+	memcpy(l->id, s->id, ID_LEN);
+	memcpy(l->image, s->image_id, ID_LEN);
+	if (*s->spec.name)
+		snprintf(l->hostname, sizeof(l->hostname), "%s", s->spec.name);
+	else
+		snprintf(l->hostname, sizeof(l->hostname), "%.12s", s->id);
+	l->flags = s->spec.sudo ? LAUNCH_SUDO : 0;
+	if (strcmp(s->spec.allow_missing, "disk") == 0)
+		l->flags |= LAUNCH_ALLOW_MISSING_DISK;
+	l->pids = (uint32_t)s->spec.pids;
+	l->cpus_milli = s->spec.cpus_milli;
+	l->mem_bytes = s->spec.mem_bytes;
+	l->disk_bytes = s->spec.disk_bytes;
+	warden_ask(&a->warden, &s->call, on_launch);
+	return s;
+}
+
+static int may_create(struct api *a, const struct spec *spec, struct err *e)
+{
+	if (a->boxes.closing)
+		return err_set(e, EAGAIN,
+			       "all sandboxes are being removed: try again");
+	if (*spec->name && by_name(a, spec->name))
+		return err_set(e, EEXIST, "the name '%s' is taken", spec->name);
+	if (a->boxes.n_users >= a->conf.max_sandboxes)
+		return err_set(e, EMFILE,
+			       "%u sandboxes live already: remove some, or "
+			       "raise max_sandboxes",
+			       a->boxes.n_users);
+	return 0;
+}
+
+static int use_spare(struct sandbox *s, struct spec *spec, uint64_t asked_us)
+{
+	struct api *a = s->api;
+
+	s->spare = false;
+	a->boxes.n_spares--;
+	a->boxes.n_users++;
+	spec_done(&s->spec);
+	s->spec = *spec;
+	spec->env = NULL;
+	s->created_ms = clock_wall_ms();
+	s->asked_us = asked_us;
+	a->metrics.spares_used++;
+	if (s->state == BOX_LAUNCHING) {
+		spare_settled(a, true);
+		return 0;
+	}
+	a->metrics.creates++;
+	metrics_latency(&a->metrics, clock_boot_us() - asked_us);
+	return 1;
+}
+
+int box_create(struct api *a, struct spec *spec, bool transient,
+	       struct sandbox **out, struct err *e)
+{
+	uint64_t asked_us = clock_boot_us();
+	const struct image *img = image_find(a, spec->image);
+	struct sandbox *s;
+	int r;
+
+	if (!img)
+		return err_set(e, ENOENT,
+			       "no image '%.64s': see 'image ls', or make one "
+			       "with 'image build'",
+			       spec->image);
+	r = may_create(a, spec, e);
+	if (r < 0)
+		return r;
+	a->boxes.last_create_ms = asked_us / 1000;
+	s = spare_take(a, spec, img->id);
+	if (s) {
+		r = use_spare(s, spec, asked_us);
+	} else {
+		s = box_launch(a, spec, img->id, false, e);
+		if (!s)
+			return -e->code;
+		s->asked_us = asked_us;
+		r = 0;
+	}
+	s->transient = transient;
+	set_deadline(s);
+	spares_poke(a);
+	*out = s;
+	return r;
+}
+
+void box_on_ready(struct sandbox *s, box_ready_fn *ready, void *arg)
+{
+	s->ready = ready;
+	s->ready_arg = arg;
+}
+
+int box_tell(struct sandbox *s, struct err *e)
+{
+	json_t *j = spec_to_json(&s->spec);
+	AUTO_FREE char *text = json_dumps(j, JSON_COMPACT);
+	struct sandbox_row row = {
+		.id = s->id,
+		.name = s->spec.name,
+		.image_id = s->image_id,
+		.image = s->spec.image,
+		.spec = text ? text : "{}",
+		.created_ms = s->created_ms,
+		.boot_id = s->api->boot_id,
+		.deadline_boot_ms = s->deadline_boot_ms,
+		.deadline_wall_ms = s->deadline_wall_ms,
+	};
+	int r = registry_sandbox_add(&s->api->registry, &row, e);
+
+	json_decref(j);
+	if (r == 0) {
+		s->told = true;
+		api_registry_touched(s->api);
+	}
+	return r;
+}
+
+static void kill_again(struct timer *t)
+{
+	ask_kill(container_of(t, struct sandbox, deadline));
+}
+
+static void on_kill(struct warden_call *c, const struct warden_rep *rep,
+		    int fds[FD_PASS_MAX])
+{
+	struct sandbox *s = container_of(c, struct sandbox, call);
+
+	(void)fds;
+	if (rep->err.code == 0 || rep->err.code == ESRCH) {
+		box_gone(s, NULL);
+		return;
+	}
+	/* Whoever waits is told now; we go on until it is gone. */
+	log_err("sandbox=%s kill failed: %s, trying again", s->id,
+		rep->err.msg);
+	tell_waiters(s, &rep->err);
+	timer_set(&s->api->loop, &s->deadline, KILL_RETRY_MS, kill_again);
+}
+
+static void ask_kill(struct sandbox *s)
+{
+	warden_req_id(&s->call, WARDEN_KILL, s->id);
+	warden_ask(&s->api->warden, &s->call, on_kill);
+}
+
+void box_kill(struct sandbox *s, struct box_waiter *w)
+{
+	if (w)
+		list_add(&s->waiters, &w->node);
+	s->ready = NULL;
+	if (s->state == BOX_ENDING)
+		return;
+	timer_del(&s->api->loop, &s->deadline);
+	if (s->state == BOX_LAUNCHING) {
+		s->api->boxes.n_launching--;
+		s->state = BOX_ENDING; /* on_launch() goes on from here */
+		return;
+	}
+	s->state = BOX_ENDING;
+	ask_kill(s);
+}
+
+void box_abort(struct sandbox *s, int code, const char *why)
+{
+	box_ready_fn *ready = s->ready;
+	struct err e = { 0 };
+
+	box_kill(s, NULL);
+	err_set(&e, code, "%s", why);
+	if (ready)
+		ready(s->ready_arg, NULL, &e);
+}
+
+static void on_deadline(struct timer *t)
+{
+	struct sandbox *s = container_of(t, struct sandbox, deadline);
+
+	log_info("sandbox=%s its time is over, removing it", s->id);
+	s->why = "the sandbox's time is over";
+	box_abort(s, ETIMEDOUT, s->why);
+}
+
+void box_gone(struct sandbox *s, const char *why)
+{
+	struct api *a = s->api;
+	struct err ok = { 0 }, e = { 0 };
+	box_ready_fn *ready = s->ready;
+
+	if (why)
+		log_info("sandbox=%s %s", s->id, why);
+	s->ready = NULL;
+	drop(s);
+	agent_lost(&s->agent, ENOTCONN, "the sandbox has ended");
+	relays_finish(s);
+	if (s->told) {
+		if (registry_sandbox_remove(&a->registry, s->id, &e) < 0)
+			log_err("sandbox=%s %s, ignoring", s->id, e.msg);
+		api_registry_touched(a);
+	}
+	tell_waiters(s, &ok);
+	err_clear(&e);
+	err_set(&e, EIO, "the sandbox ended while it was starting");
+	if (ready)
+		ready(s->ready_arg, NULL, &e);
+	spares_poke(a);
+}
+
+/* Deadlines count in boot time, unless the host was booted since. */
+static void resume_deadline(struct sandbox *s, bool same_boot)
+{
+	uint64_t now = same_boot ? clock_boot_ms() : clock_wall_ms();
+	uint64_t at = same_boot ? s->deadline_boot_ms : s->deadline_wall_ms;
+
+	if (at == 0)
+		return;
+	timer_set(&s->api->loop, &s->deadline, at > now ? at - now : 0,
+		  on_deadline);
+}
+
+static int load_row(void *arg, const struct sandbox_row *row)
+{
+	struct api *a = arg;
+	AUTO(spec_done) struct spec spec = { 0 };
+	struct err e = { 0 };
+	struct sandbox *s;
+	json_t *j = json_loads(row->spec, JSON_REJECT_DUPLICATES, NULL);
+	int r;
+
+	spec_defaults(&spec, &a->conf);
+	r = j ? spec_from_json(&spec, j, &e) : -EINVAL;
+	json_decref(j);
+	if (r < 0 || !id_valid(row->id) || !id_valid(row->image_id)) {
+		log_err("sandbox=%.64s bad row in the registry, ignoring",
+			row->id);
+		return 0;
+	}
+	s = box_new(a, row->id, &spec, row->image_id);
+	s->state = BOX_FOUND;
+	s->told = true;
+	s->created_ms = row->created_ms;
+	s->deadline_boot_ms = row->deadline_boot_ms;
+	s->deadline_wall_ms = row->deadline_wall_ms;
+	a->boxes.n_users++;
+	resume_deadline(s, strcmp(row->boot_id, a->boot_id) == 0);
+	return 0;
+}
+
+int boxes_load(struct api *a, struct err *e)
+{
+	return registry_sandbox_each(&a->registry, load_row, a, e);
+}
+
+void box_adopt(struct sandbox *s)
+{
+	struct err e = { 0 };
+
+	s->state = BOX_RUNNING;
+	if (agent_connect(s, &e) < 0)
+		log_warn("sandbox=%s %s, trying again when it is used", s->id,
+			 e.msg);
+}

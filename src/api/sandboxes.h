@@ -1,0 +1,122 @@
+/*
+ * Sandboxes as the api role knows them: a table by id and by name, their way
+ * from a create to an end, deadlines, and the spares that wait for a create.
+ *
+ * A sandbox that a user was told about has a row in the registry. The row is
+ * written when the sandbox runs and before the answer: whatever the warden has
+ * without a row (an unfinished create, a spare, the sandbox of a `run`) is a
+ * leftover after a crash of ours, and is killed.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "api/agent_link.h"
+#include "api/warden_link.h"
+#include "base/list.h"
+#include "base/loop.h"
+#include "base/str.h"
+#include "registry/registry.h"
+#include "spec/spec.h"
+
+struct api;
+struct sandbox;
+
+enum box_state {
+	BOX_LAUNCHING,
+	BOX_FOUND, /* from the registry; the warden has not confirmed it yet */
+	BOX_RUNNING,
+	BOX_ENDING,
+	BOX_STATES
+};
+const char *box_state_name(enum box_state s);
+
+/* `s` is NULL when it failed, and `e` says why. */
+typedef void box_ready_fn(void *arg, struct sandbox *s, const struct err *e);
+
+/* Embedded in who waits for the end; `e->code` 0: it is gone. */
+struct box_waiter {
+	struct list node;
+	void (*fn)(struct box_waiter *w, const struct err *e);
+};
+
+struct sandbox {
+	struct api *api;
+	struct list all, by_id, by_name;
+	char id[ID_CAP];
+	char image_id[ID_CAP];
+	struct spec spec; /* spec.image: as it was asked for */
+	enum box_state state;
+	bool spare;      /* waits for a create; nobody sees it */
+	bool transient;  /* of a run: no row, gone with its client */
+	bool told;       /* has a row */
+	bool degraded;   /* its agent broke the protocol */
+	bool ended;      /* the warden said so while it was launching */
+	const char *why; /* it ends, for its clients; NULL: somebody asked */
+	uint64_t created_ms, deadline_boot_ms, deadline_wall_ms;
+	uint64_t asked_us;
+	uint64_t seen; /* last reconciliation that found it */
+	struct timer deadline;
+	struct warden_call call; /* launch, then kill */
+	struct agent_link agent;
+	box_ready_fn *ready;
+	void *ready_arg;
+	struct list waiters;
+	struct deferred gone;
+};
+
+enum { BOX_BUCKETS = 1024 };
+
+struct boxes {
+	struct list all;
+	struct list ids[BOX_BUCKETS], names[BOX_BUCKETS];
+	unsigned n_users, n_spares, n_launching;
+	bool closing; /* the kill switch is being pulled */
+	struct timer refill;
+	unsigned refill_pause_ms;
+	uint64_t last_create_ms;
+};
+
+void boxes_init(struct api *a);
+/* Rows of the registry, as BOX_FOUND. */
+int boxes_load(struct api *a, struct err *e) MUST_CHECK;
+
+/* A living one that users may see, by its exact id. */
+struct sandbox *box_by_id(struct api *a, const char *id);
+/* By id, name or unambiguous prefix; NULL with ENOENT or EEXIST in `e`. */
+struct sandbox *box_find(struct api *a, const char *ref, struct err *e);
+bool box_visible(const struct sandbox *s);
+bool image_in_use(struct api *a, const char *image_id, bool by_spares);
+
+/*
+ * A new sandbox; takes the content of `spec`. 1: `*out` runs already. 0: it
+ * will, and box_on_ready() is to be called now. -errno: it failed.
+ */
+int box_create(struct api *a, struct spec *spec, bool transient,
+	       struct sandbox **out, struct err *e) MUST_CHECK;
+/* Who is to be told when a sandbox that box_create() returned is ready. */
+void box_on_ready(struct sandbox *s, box_ready_fn *ready, void *arg);
+/* Writes the row: from now on it survives us. */
+int box_tell(struct sandbox *s, struct err *e) MUST_CHECK;
+
+/* Ends it; `w` (may be NULL) hears when. Forgets box_on_ready(). */
+void box_kill(struct sandbox *s, struct box_waiter *w);
+/* The same for one that may be starting: who waits for it is told why. */
+void box_abort(struct sandbox *s, int code, const char *why);
+/* It is gone, by itself or because the warden has ended it. */
+void box_gone(struct sandbox *s, const char *why);
+/* BOX_FOUND, confirmed by the warden. */
+void box_adopt(struct sandbox *s);
+
+/* Spares: called after everything that may change how many are wanted. */
+void spares_poke(struct api *a);
+struct sandbox *spare_take(struct api *a, const struct spec *spec,
+			   const char *image_id);
+void spares_drop(struct api *a, const char *image_id);
+/* A spare came up, or did not. */
+void spare_settled(struct api *a, bool ok);
+
+/* For spares.c: launches without looking at limits. */
+struct sandbox *box_launch(struct api *a, struct spec *spec,
+			   const char *image_id, bool spare, struct err *e);

@@ -1,0 +1,228 @@
+/*
+ * The start of the role, as root: directories and the socket that its user
+ * may not make, and then no way back to root.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <pwd.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "api/api.h"
+#include "base/auto.h"
+#include "base/fd.h"
+#include "base/product.h"
+
+enum { FORMAT_VERSION = 1, CAP_MAX = 64 };
+
+static int find_user(const struct conf *c, uid_t *uid, gid_t *gid,
+		     struct err *e)
+{
+	const struct passwd *p;
+
+	errno = 0;
+	p = getpwnam(c->user);
+	if (!p)
+		return err_set(e, ENOENT,
+			       "user '%s' does not exist: 'make install' "
+			       "creates it, or set `user` in the configuration",
+			       c->user);
+	if (p->pw_uid == 0)
+		return err_set(e, EINVAL,
+			       "user '%s' is root: set `user` in the "
+			       "configuration to one without privileges",
+			       c->user);
+	*uid = p->pw_uid;
+	*gid = p->pw_gid;
+	return 0;
+}
+
+static int find_group(const struct conf *c, gid_t *gid, struct err *e)
+{
+	const struct group *g = getgrnam(c->group);
+
+	if (!g)
+		return err_set(
+			e, ENOENT,
+			"group '%s' does not exist: 'make install' "
+			"creates it, or set `group` in the configuration",
+			c->group);
+	*gid = g->gr_gid;
+	return 0;
+}
+
+static int open_dir(const char *path, struct err *e)
+{
+	int fd;
+
+	if (mkdir(path, 0755) < 0 && errno != EEXIST)
+		return err_sys(e, "create %s", path);
+	fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return fd < 0 ? err_sys(e, "open %s", path) : fd;
+}
+
+static int write_format(int dir_fd, struct err *e)
+{
+	AUTO_CLOSE int fd = openat(
+		dir_fd, "FORMAT.new",
+		O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
+	char text[16];
+	int r;
+
+	if (fd < 0)
+		return err_sys(e, "create FORMAT");
+	snprintf(text, sizeof(text), "%d\n", FORMAT_VERSION);
+	r = write_full(fd, text, strlen(text));
+	if (r < 0)
+		return err_set(e, -r, "write FORMAT: %s", strerror(-r));
+	if (fsync(fd) < 0 ||
+	    renameat(dir_fd, "FORMAT.new", dir_fd, "FORMAT") < 0 ||
+	    fsync(dir_fd) < 0)
+		return err_sys(e, "write FORMAT");
+	return 0;
+}
+
+static int check_format(int dir_fd, const char *path, struct err *e)
+{
+	char text[32];
+	uint64_t v = 0;
+	ssize_t n = read_file_at(dir_fd, "FORMAT", text, sizeof(text));
+
+	if (n == -ENOENT)
+		return write_format(dir_fd, e);
+	if (n < 0)
+		return err_set(e, (int)-n, "read %s/FORMAT: %s", path,
+			       strerror((int)-n));
+	text[strcspn(text, "\n")] = '\0';
+	if (parse_u64(text, UINT64_MAX, &v) < 0 || v == 0)
+		return err_set(e, EINVAL, "%s/FORMAT is not a number", path);
+	if (v > FORMAT_VERSION)
+		return err_set(e, ENOTSUP,
+			       "%s has format %llu, this version knows up to "
+			       "%d: install a newer " PRODUCT,
+			       path, (unsigned long long)v, FORMAT_VERSION);
+	return 0;
+}
+
+/* The only directory our user may write to: nothing of the pool. */
+static int make_registry_dir(int dir_fd, gid_t gid, struct err *e)
+{
+	AUTO_CLOSE int fd = -1;
+
+	if (mkdirat(dir_fd, "registry", 0700) < 0 && errno != EEXIST)
+		return err_sys(e, "create registry");
+	fd = openat(dir_fd, "registry",
+		    O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	if (fd < 0)
+		return err_sys(e, "open registry");
+	if (fchown(fd, 0, gid) < 0 || fchmod(fd, 0770) < 0)
+		return err_sys(e, "give registry to its user");
+	return 0;
+}
+
+static int make_socket(struct api *a, gid_t gid, struct err *e)
+{
+	AUTO_CLOSE int dir_fd = open_dir(a->conf.run_dir, e);
+	AUTO_CLOSE int fd = -1;
+
+	if (dir_fd < 0)
+		return dir_fd;
+	/* Connectable when it has its group: the mode opens it last. */
+	fd = unix_listen_at(dir_fd, "api.sock", SOCK_STREAM, 0600);
+	if (fd < 0)
+		return err_set(e, -fd, "listen on %s/api.sock: %s",
+			       a->conf.run_dir, strerror(-fd));
+	if (fchownat(dir_fd, "api.sock", 0, gid, AT_SYMLINK_NOFOLLOW) < 0 ||
+	    fchmodat(dir_fd, "api.sock", 0660, 0) < 0)
+		return err_sys(e, "set the owner of api.sock");
+	a->listen_fd = take_fd(&fd);
+	return 0;
+}
+
+int api_set_up(struct api *a, struct err *e)
+{
+	AUTO_CLOSE int state_fd = -1;
+	uid_t uid;
+	gid_t gid, users;
+
+	if (geteuid() != 0)
+		return err_set(e, EPERM,
+			       "needs root: start it with 'sudo " PRODUCT "d'");
+	if (find_user(&a->conf, &uid, &gid, e) < 0 ||
+	    find_group(&a->conf, &users, e) < 0)
+		return -e->code;
+	umask(022);
+	state_fd = open_dir(a->conf.state_dir, e);
+	if (state_fd < 0)
+		return state_fd;
+	if (check_format(state_fd, a->conf.state_dir, e) < 0)
+		return -e->code;
+	if (make_registry_dir(state_fd, gid, e) < 0)
+		return err_wrap(e, "%s", a->conf.state_dir);
+	return make_socket(a, users, e);
+}
+
+static int set_limits(struct err *e)
+{
+	const struct rlimit none = { 0, 0 };
+	struct rlimit files;
+
+	if (getrlimit(RLIMIT_NOFILE, &files) < 0)
+		return err_sys(e, "read limits");
+	files.rlim_cur = files.rlim_max;
+	if (setrlimit(RLIMIT_NOFILE, &files) < 0 ||
+	    setrlimit(RLIMIT_CORE, &none) < 0)
+		return err_sys(e, "set limits");
+	return 0;
+}
+
+static int drop_ids(uid_t uid, gid_t gid, struct err *e)
+{
+	int cap;
+
+	for (cap = 0; cap < CAP_MAX; cap++)
+		if (prctl(PR_CAPBSET_DROP, cap) < 0 && errno != EINVAL)
+			return err_sys(e, "drop capability %d", cap);
+	if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0)
+		return err_sys(e, "drop ambient capabilities");
+	/* From root to another id: the kernel drops all capabilities. */
+	if (setgroups(0, NULL) < 0 || setresgid(gid, gid, gid) < 0 ||
+	    setresuid(uid, uid, uid) < 0)
+		return err_sys(e, "become the api's user");
+	if (setresuid(0, 0, 0) == 0)
+		return err_set(e, EPERM, "could become root again");
+	return 0;
+}
+
+int api_drop_privileges(const struct api *a, struct err *e)
+{
+	pid_t parent = getppid();
+	int death_signal = 0;
+	uid_t uid;
+	gid_t gid;
+
+	if (find_user(&a->conf, &uid, &gid, e) < 0 || set_limits(e) < 0)
+		return -e->code;
+	prctl(PR_GET_PDEATHSIG, &death_signal);
+	if (drop_ids(uid, gid, e) < 0)
+		return -e->code;
+	umask(077);
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+		return err_sys(e, "set no_new_privs");
+#ifndef SANITIZED
+	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
+		return err_sys(e, "make undumpable");
+#endif
+	/* The change of ids has cleared what the supervisor had set. */
+	if (death_signal &&
+	    (prctl(PR_SET_PDEATHSIG, death_signal) < 0 || getppid() != parent))
+		return err_set(e, ESRCH, "the supervisor has gone");
+	return 0;
+}

@@ -1,0 +1,129 @@
+/*
+ * Spares: sandboxes of the default spec and image that are launched before
+ * anybody asks. A create that wants just that takes one, and has only the row
+ * of the registry to wait for.
+ *
+ * They are refilled one at a time and only while nobody waits: a launch of a
+ * spare would be in the way of a launch that a user waits for.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "api/api.h"
+#include "base/clock.h"
+
+enum {
+	QUIET_MS = 20,    /* since the last create */
+	FAILED_MS = 1000, /* pause after a failure, doubled each time */
+	FAILED_MAX_MS = 60000,
+};
+
+static bool same_launch(const struct spec *a, const struct spec *b)
+{
+	return a->cpus_milli == b->cpus_milli && a->mem_bytes == b->mem_bytes &&
+	       a->disk_bytes == b->disk_bytes && a->pids == b->pids &&
+	       a->sudo == b->sudo &&
+	       strcmp(a->allow_missing, b->allow_missing) == 0 &&
+	       *a->name == '\0' && *b->name == '\0';
+}
+
+struct sandbox *spare_take(struct api *a, const struct spec *spec,
+			   const char *image_id)
+{
+	struct sandbox *found = NULL;
+	struct list *n, *next;
+
+	if (a->boxes.n_spares == 0)
+		return NULL;
+	list_each (n, next, &a->boxes.all) {
+		struct sandbox *s = container_of(n, struct sandbox, all);
+
+		if (!s->spare || strcmp(s->image_id, image_id) != 0 ||
+		    !same_launch(&s->spec, spec))
+			continue;
+		if (s->state == BOX_RUNNING && endpoint_is_open(&s->agent.ep))
+			return s;
+		/* Half-way there beats starting from nothing. */
+		if (s->state == BOX_LAUNCHING && !s->ended)
+			found = s;
+	}
+	return found;
+}
+
+void spares_drop(struct api *a, const char *image_id)
+{
+	struct list *n, *next;
+
+	list_each (n, next, &a->boxes.all) {
+		struct sandbox *s = container_of(n, struct sandbox, all);
+
+		if (s->spare &&
+		    (!image_id || strcmp(s->image_id, image_id) == 0))
+			box_kill(s, NULL);
+	}
+}
+
+static void launch_spare(struct api *a)
+{
+	const struct image *img = image_find(a, a->conf.image);
+	struct spec spec;
+	struct err e = { 0 };
+
+	if (!img)
+		return;
+	spec_defaults(&spec, &a->conf);
+	if (!box_launch(a, &spec, img->id, true, &e))
+		log_warn("no spare: %s", e.msg);
+}
+
+static void on_refill(struct timer *t)
+{
+	struct api *a = container_of(t, struct api, boxes.refill);
+	struct boxes *b = &a->boxes;
+	uint64_t now = clock_boot_ms();
+
+	if (!warden_is_up(&a->warden) || b->closing ||
+	    b->n_spares >= a->conf.spares)
+		return;
+	/* Users come first: one place more than they have stays free. */
+	if (b->n_users + b->n_spares + 1 >= a->conf.max_sandboxes)
+		return;
+	if (b->n_launching > 0 || now < b->last_create_ms + QUIET_MS) {
+		timer_set(&a->loop, t, QUIET_MS, on_refill);
+		return;
+	}
+	launch_spare(a);
+}
+
+static void drop_surplus(struct api *a)
+{
+	struct boxes *b = &a->boxes;
+
+	if (b->n_spares > 0 &&
+	    b->n_users + b->n_spares >= a->conf.max_sandboxes)
+		spares_drop(a, NULL);
+}
+
+void spares_poke(struct api *a)
+{
+	struct boxes *b = &a->boxes;
+
+	drop_surplus(a);
+	if (b->n_spares < a->conf.spares && b->refill.slot == 0)
+		timer_set(&a->loop, &b->refill,
+			  b->refill_pause_ms ? b->refill_pause_ms : QUIET_MS,
+			  on_refill);
+}
+
+void spare_settled(struct api *a, bool ok)
+{
+	struct boxes *b = &a->boxes;
+
+	if (ok)
+		b->refill_pause_ms = 0;
+	else if (b->refill_pause_ms == 0)
+		b->refill_pause_ms = FAILED_MS;
+	else if (b->refill_pause_ms < FAILED_MAX_MS)
+		b->refill_pause_ms *= 2;
+	spares_poke(a);
+}
