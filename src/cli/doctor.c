@@ -79,43 +79,47 @@ static void run_checks(struct doctor *d, const struct check *table,
 	}
 }
 
-/* The daemon's own report, or NULL after a finding that says why not. */
-static json_t *ask_daemon(struct cli *cli, struct doctor *d)
+/* GET /v1/host: the answer, or NULL and a finding that says why not. */
+static json_t *ask_daemon(struct cli *cli, struct finding *f)
 {
-	static const struct check row = { "daemon", "running",
-					  "sandboxes are made by it", NULL };
 	struct http_call call = { .method = "GET", .target = "/v1/host" };
 	struct http_client c;
-	struct finding f = { 0 };
-	char why[MESSAGE_CAP];
+	char why[MESSAGE_CAP], *remedy;
 	json_t *host = NULL;
+	int status;
 
 	if (!server_try(cli, &c, why)) {
-		char *remedy = strstr(why, "; start it with: ");
-
+		remedy = strstr(why, "; start it with: ");
 		if (remedy)
 			*remedy = '\0';
-		lacks(&f, LEVEL_WARNING, remedy ? remedy + 2 : "", "%.150s",
+		lacks(f, LEVEL_WARNING, remedy ? remedy + 2 : "", "%.150s",
 		      why);
-	} else {
-		int status = server_call(cli, &c, &call, &host);
-
-		http_client_done(&c);
-		if (status == 200)
-			found(&f, "version %.40s", show_str(host, "version"));
-		else
-			lacks(&f, LEVEL_MISSING, "look at its log",
-			      "it answers with status %d", status);
+		return NULL;
 	}
-	report(d, &row, &f);
-	return host;
+	status = server_call(cli, &c, &call, &host);
+	http_client_done(&c);
+	if (status == 200)
+		return host;
+	server_message(status, host, why);
+	lacks(f, LEVEL_MISSING, "look at its log", "%.150s", why);
+	json_decref(host);
+	return NULL;
 }
 
-static void print_host(const struct doctor *d, const json_t *host)
+static json_t *check_daemon(struct cli *cli, struct doctor *d)
 {
-	printf("\n%swhat the daemon reports%s\n", d->colours ? "\033[1m" : "",
-	       d->colours ? "\033[0m" : "");
-	show_tree(host, 1);
+	const struct daemon_check *k = daemon_checks;
+	struct finding f = { 0 };
+	json_t *host = ask_daemon(cli, &f);
+
+	if (!host)
+		report(d, &k->row, &f);
+	for (; host && k->fn; k++) {
+		f = (struct finding){ 0 };
+		k->fn(host, &f);
+		report(d, &k->row, &f);
+	}
+	return host;
 }
 
 static void print_summary(const struct doctor *d)
@@ -123,7 +127,7 @@ static void print_summary(const struct doctor *d)
 	printf("\n%zu ok, %zu warnings, %zu missing\n", d->count[LEVEL_OK],
 	       d->count[LEVEL_WARNING], d->count[LEVEL_MISSING]);
 	if (d->count[LEVEL_MISSING] == 0)
-		puts("This host can run sandboxes.");
+		puts("this host can run sandboxes");
 }
 
 int verb_doctor(struct cli *cli, int argc, char **argv)
@@ -144,7 +148,7 @@ int verb_doctor(struct cli *cli, int argc, char **argv)
 	d.list = json_array();
 	run_checks(&d, host_checks, &c);
 	run_checks(&d, hardening_checks, &c);
-	host = ask_daemon(cli, &d);
+	host = check_daemon(cli, &d);
 	well = d.count[LEVEL_MISSING] == 0;
 	if (d.json) {
 		all = json_pack("{s:b, s:O, s:O?}", "ok", well, "checks",
@@ -152,8 +156,6 @@ int verb_doctor(struct cli *cli, int argc, char **argv)
 		print_json(all);
 		json_decref(all);
 	} else {
-		if (json_is_object(host))
-			print_host(&d, host);
 		print_summary(&d);
 	}
 	json_decref(host);

@@ -1,6 +1,7 @@
 /* Findings of `doctor`: what a check says about this host. */
 #pragma once
 
+#include <jansson.h>
 #include <stddef.h>
 
 #include "base/conf.h"
@@ -20,8 +21,16 @@ struct check {
 	void (*fn)(const struct conf *c, struct finding *f);
 };
 
+/* About what the daemon says; `row.fn` is not used. */
+struct daemon_check {
+	struct check row;
+	void (*fn)(const json_t *host, struct finding *f);
+};
+
 /* Each ends at name NULL. */
 extern const struct check host_checks[], hardening_checks[];
+/* The first one is whether it runs at all. */
+extern const struct daemon_check daemon_checks[];
 
 /* Set a finding. */
 void found(struct finding *f, const char *fmt, ...) PRINTF_LIKE(2, 3);

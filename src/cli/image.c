@@ -66,8 +66,7 @@ int image_ls(struct cli *cli, int argc, char **argv)
 	if (json)
 		print_json(json_object_get(j, "images"));
 	table_init(&t, titles, ARRAY_LEN(titles));
-	json_array_foreach(json_object_get(j, "images"), i, m)
-	{
+	json_array_foreach (json_object_get(j, "images"), i, m) {
 		char name[SHOW_CAP], id[SHOW_CAP], size[SHOW_CAP],
 			files[SHOW_CAP], age[SHOW_CAP];
 		const char *cells[] = { name, id, size, files, age };

@@ -54,8 +54,7 @@ int verb_ls(struct cli *cli, int argc, char **argv)
 		return 0;
 	}
 	table_init(&t, titles, ARRAY_LEN(titles));
-	json_array_foreach(json_object_get(j, "sandboxes"), i, b)
-	{
+	json_array_foreach (json_object_get(j, "sandboxes"), i, b) {
 		char id[SHOW_CAP];
 
 		clean_text(id, sizeof(id), show_str(b, "id"));

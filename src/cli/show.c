@@ -125,8 +125,7 @@ void show_tree(const json_t *j, int depth)
 	const char *key;
 	json_t *v;
 
-	json_object_foreach((json_t *)j, key, v)
-	{
+	json_object_foreach ((json_t *)j, key, v) {
 		char name[64], text[256];
 
 		clean_text(name, sizeof(name), key);

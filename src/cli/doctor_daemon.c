@@ -1,0 +1,98 @@
+/* What the daemon found out about itself (GET /v1/host), as findings. */
+#include <string.h>
+
+#include "base/product.h"
+#include "cli/doctor.h"
+#include "cli/show.h"
+
+static void check_version(const json_t *host, struct finding *f)
+{
+	const char *v = show_str(host, "version");
+
+	if (strcmp(v, PRODUCT_VERSION) == 0)
+		found(f, "version %s", v);
+	else
+		lacks(f, LEVEL_WARNING, "restart it after an update",
+		      "version %.40s, but this program is " PRODUCT_VERSION, v);
+}
+
+static void check_pool(const json_t *host, struct finding *f)
+{
+	const json_t *pool = json_object_get(host, "pool");
+	json_int_t all = json_integer_value(json_object_get(pool, "bytes"));
+	json_int_t left =
+		json_integer_value(json_object_get(pool, "free_bytes"));
+	char size[SHOW_CAP], unused[SHOW_CAP];
+
+	show_size(pool, "bytes", size);
+	show_size(pool, "free_bytes", unused);
+	if (left >= all / 10)
+		found(f, "%.15s, %s free of %s", show_str(pool, "driver"),
+		      unused, size);
+	else
+		lacks(f, LEVEL_MISSING,
+		      "remove images or sandboxes: below 10 % free no sandbox "
+		      "is made",
+		      "%s free of %s", unused, size);
+}
+
+static void check_limit(const json_t *host, struct finding *f)
+{
+	const json_t *pool = json_object_get(host, "pool");
+	bool simple = json_is_true(json_object_get(pool, "simple_quota"));
+
+	if (json_is_true(json_object_get(pool, "disk_limit")))
+		found(f, "enforced%s", simple ? " by simple quotas" : "");
+	else
+		lacks(f, LEVEL_WARNING,
+		      "use btrfs for the pool, or a filesystem with project "
+		      "quotas; until then allow_missing = disk",
+		      "this pool cannot enforce them");
+}
+
+static void check_groups(const json_t *host, struct finding *f)
+{
+	const json_t *cg = json_object_get(host, "cgroup");
+
+	found(f, "%.10s, sandboxes in %.96s", show_str(cg, "version"),
+	      show_str(cg, "path"));
+}
+
+static void check_images(const json_t *host, struct finding *f)
+{
+	const json_t *counts = json_object_get(host, "counts");
+	char n[SHOW_CAP];
+
+	show_number(counts, "images", n);
+	if (strcmp(n, "0") != 0)
+		found(f, "%s", n);
+	else
+		lacks(f, LEVEL_MISSING, PRODUCT " image build debian",
+		      "there is none");
+}
+
+static void check_sandboxes(const json_t *host, struct finding *f)
+{
+	const json_t *counts = json_object_get(host, "counts");
+	char n[SHOW_CAP], spare[SHOW_CAP], max[SHOW_CAP];
+
+	show_number(counts, "sandboxes", n);
+	show_number(counts, "spares", spare);
+	show_number(json_object_get(host, "limits"), "max_sandboxes", max);
+	found(f, "%s of at most %s, and %s made ahead", n, max, spare);
+}
+
+const struct daemon_check daemon_checks[] = {
+	{ { "daemon", "running", "sandboxes are made by it", NULL },
+	  check_version },
+	{ { "daemon", "pool", "images and volumes live there", NULL },
+	  check_pool },
+	{ { "daemon", "disk limits", "one sandbox must not fill the disk",
+	    NULL },
+	  check_limit },
+	{ { "daemon", "cgroups", "where limits are set", NULL }, check_groups },
+	{ { "daemon", "images", "a sandbox starts from one", NULL },
+	  check_images },
+	{ { "daemon", "sandboxes", "what runs now", NULL }, check_sandboxes },
+	{ { 0 }, NULL },
+};
