@@ -2,9 +2,6 @@
 
 #include <errno.h>
 #include <iconv.h>
-#include <langinfo.h>
-#include <locale.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/auto.h"
@@ -20,17 +17,16 @@ static int (*const filters[])(struct archive *) = {
 	archive_read_support_filter_zstd,
 };
 
+/*
+ * Names are bytes to us, and we stay in the C locale: a name of pax (UTF-8)
+ * that is not ASCII then has no translation, and libarchive hands it out as it
+ * is, with a warning. In a UTF-8 locale it would compose letters and accents,
+ * and two names would become one.
+ */
 int source_preload(struct err *e)
 {
-	iconv_t cd;
+	iconv_t cd = iconv_open("ANSI_X3.4-1968", "UTF-8");
 
-	/* Names are bytes here; pax says that they are UTF-8. Without this
-	 * locale libarchive could not give us those that are not ASCII. */
-	if (!setlocale(LC_CTYPE, "C.UTF-8") ||
-	    strcmp(nl_langinfo(CODESET), "UTF-8") != 0)
-		return err_set(e, ENOENT,
-			       "locale C.UTF-8 is missing: install libc-bin");
-	cd = iconv_open("UTF-8", "UTF-8");
 	if (cd == (iconv_t)-1)
 		return err_sys(e, "load the converter of names");
 	iconv_close(cd);
@@ -124,7 +120,7 @@ int source_next(struct source *s, struct archive_entry **entry, struct err *e)
 
 	if (r == ARCHIVE_EOF)
 		return 0;
-	/* A warning is about a name that is not UTF-8; we take it as bytes. */
+	/* A warning is about a name that is not ASCII; see above. */
 	if ((r != ARCHIVE_OK && r != ARCHIVE_WARN) || is_bomb(s))
 		return fail(s, "read the archive", e);
 	return 1;

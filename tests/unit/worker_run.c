@@ -7,7 +7,8 @@
  * New user namespace (ids 0..65535), pid, mount, network, ipc and uts
  * namespaces; DIRECTORY as an idmapped mount of its own on descriptor 3, SHIM
  * on 4. `plain` hands over the bare directory instead, which the worker must
- * refuse. Exits with the worker's code, or 128 and its signal. Needs root.
+ * refuse. Exits with the worker's code, or 128 and its signal, and says on
+ * stderr how much memory the worker had (peak_kib=N). Needs root.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -18,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -99,6 +101,7 @@ static void child(int sock, const char *worker)
 int main(int argc, char **argv)
 {
 	int socks[2], fds[2], status;
+	struct rusage use;
 	pid_t pid;
 
 	log_init("worker_run", LOG_INFO);
@@ -122,8 +125,9 @@ int main(int argc, char **argv)
 	if (send_msg_fds(socks[0], "x", 1, fds, 2) != 1)
 		die("send descriptors: %s", strerror(errno));
 	close(STDIN_FILENO);
-	if (waitpid(pid, &status, 0) < 0)
+	if (wait4(pid, &status, 0, &use) < 0)
 		die("wait: %s", strerror(errno));
+	log_info("peak_kib=%ld", use.ru_maxrss);
 	return WIFSIGNALED(status) ? 128 + WTERMSIG(status)
 				   : WEXITSTATUS(status);
 }
