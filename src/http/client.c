@@ -118,6 +118,8 @@ static void advance(struct iovec *v, size_t count, size_t n)
 	for (i = 0; i < count; i++) {
 		size_t part = v[i].iov_len < n ? v[i].iov_len : n;
 
+		if (part == 0)
+			continue;
 		v[i].iov_base = (char *)v[i].iov_base + part;
 		v[i].iov_len -= part;
 		n -= part;

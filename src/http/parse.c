@@ -6,6 +6,7 @@
  */
 #include "http/parse.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -98,6 +99,7 @@ static bool list_has(const char *list, const char *token)
 {
 	size_t len = strlen(token);
 
+	assert(list); /* a parsed field has a value, if an empty one */
 	while (*list) {
 		size_t n;
 

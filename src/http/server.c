@@ -306,7 +306,7 @@ void http_server_done(struct http_server *s)
 		return;
 	io_close(s->loop, &s->io);
 	timer_del(s->loop, &s->retry);
-	list_each(pos, tmp, &s->conns)
+	list_each (pos, tmp, &s->conns)
 		conn_close(container_of(pos, struct http_conn, node));
 }
 
@@ -315,7 +315,7 @@ void conn_make_id(struct http_conn *c)
 {
 	static const char hex[] = "0123456789abcdef";
 	struct http_server *s = c->server;
-	unsigned i;
+	size_t i;
 
 	if (s->random_left < HTTP_REQUEST_ID / 2) {
 		if (getrandom(s->random, sizeof(s->random), 0) !=
