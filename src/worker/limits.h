@@ -8,9 +8,8 @@
 
 /* The archive as a whole. */
 #define ARCHIVE_ENTRIES_MAX UINT64_C(2000000)
-#define ARCHIVE_BYTES_MAX                                  \
-	(UINT64_C(64) << 30) /* file content, and one file \
-			      */
+/* Content of all files; also the size of one, its holes included. */
+#define ARCHIVE_BYTES_MAX (UINT64_C(64) << 30)
 /*
  * Bytes of tar per byte that came in, once a small archive's worth is out.
  * gzip cannot exceed 1032; an image of real files stays under 20.
