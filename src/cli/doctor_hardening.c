@@ -22,13 +22,15 @@ struct knob {
 static void check_knob(const struct knob *k, struct finding *f)
 {
 	char text[64], remedy[128];
+	long value;
 
 	if (read_file_at(AT_FDCWD, k->path, text, sizeof(text)) <= 0) {
 		found(f, "not in this kernel");
 		return;
 	}
 	text[strcspn(text, "\n")] = '\0';
-	if (k->good == 0 ? atol(text) == 0 : atol(text) >= k->good) {
+	value = strtol(text, NULL, 10);
+	if (k->good == 0 ? value == 0 : value >= k->good) {
 		found(f, "%s = %s", k->sysctl, text);
 		return;
 	}
@@ -105,7 +107,7 @@ static void check_ksm(const struct conf *c, struct finding *f)
 	(void)c;
 	if (read_file_at(AT_FDCWD, "/sys/kernel/mm/ksm/run", text,
 			 sizeof(text)) <= 0 ||
-	    atol(text) != 1)
+	    strtol(text, NULL, 10) != 1)
 		found(f, "off");
 	else
 		lacks(f, LEVEL_WARNING, "echo 2 > /sys/kernel/mm/ksm/run",

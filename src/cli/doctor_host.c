@@ -189,7 +189,7 @@ static void check_userns(const struct conf *c, struct finding *f)
 		      "not in this kernel");
 	else if (read_file_at(AT_FDCWD, "/proc/sys/user/max_user_namespaces",
 			      text, sizeof(text)) > 0 &&
-		 atoll(text) == 0)
+		 strtoll(text, NULL, 10) == 0)
 		lacks(f, LEVEL_MISSING,
 		      "sysctl -w user.max_user_namespaces=10000", "turned off");
 	else

@@ -185,7 +185,7 @@ static void wait_for_tar(struct build *b, int fd)
 
 static void show_tail(const struct build *b)
 {
-	char text[TAIL_BYTES + 1], line[256], *at;
+	char text[TAIL_BYTES + 1], line[256], *at, *next;
 	off_t size = lseek(b->log_fd, 0, SEEK_END);
 	int lines = 0;
 	ssize_t n = pread(b->log_fd, text, TAIL_BYTES,
@@ -199,8 +199,8 @@ static void show_tail(const struct build *b)
 	for (at = text + n; at > text && lines < TAIL_LINES; at--)
 		if (at[-1] == '\n' && ++lines == TAIL_LINES)
 			break;
-	for (at = strtok(at, "\n"); at; at = strtok(NULL, "\n")) {
-		clean_text(line, sizeof(line), at);
+	while ((next = strsep(&at, "\n"))) {
+		clean_text(line, sizeof(line), next);
 		fprintf(stderr, "  %s\n", line);
 	}
 }

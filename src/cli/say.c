@@ -70,6 +70,7 @@ void clean_text(char *out, size_t cap, const char *s)
 }
 
 /* One write(), so that lines of several processes do not mix. */
+PRINTF_LIKE(1, 0)
 static void say_line(const char *fmt, va_list ap)
 {
 	char raw[1024], line[sizeof(raw) + 16];
