@@ -77,28 +77,33 @@ static int attach(int mnt_fd, int root_fd, const char *name, struct err *e)
 	return mount_at(mnt_fd, at_fd, e);
 }
 
-static int build_root(struct warden *w, struct err *e)
+/* Copies of what is kept; a mount can be copied only in its own namespace. */
+static int copy_mounts(const struct warden *w, int *pool_fd, int *proc_fd,
+		       struct err *e)
+{
+	*pool_fd = mount_clone(w->store.root_fd, "",
+			       MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, -1, e);
+	if (*pool_fd < 0)
+		return err_wrap(e, "pool");
+	*proc_fd = mount_clone(AT_FDCWD, "/proc", VIEW_FLAGS, -1, e);
+	return *proc_fd < 0 ? *proc_fd : 0;
+}
+
+static int build_root(int pool_fd, int proc_fd, struct err *e)
 {
 	static const struct mount_opt opts[] = { { "source", "warden" },
 						 { "mode", "0700" },
 						 { "size", "1m" },
 						 { 0 } };
-	AUTO_CLOSE int root_fd = -1, pool_fd = -1, proc_fd = -1, at_fd = -1;
+	AUTO_CLOSE int root_fd = -1, at_fd = -1;
 
-	pool_fd = mount_clone(w->store.root_fd, "",
-			      MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, -1, e);
-	if (pool_fd < 0)
-		return err_wrap(e, "pool");
-	proc_fd = mount_clone(AT_FDCWD, "/proc", VIEW_FLAGS, -1, e);
-	if (proc_fd < 0)
-		return proc_fd;
 	root_fd = mount_new("tmpfs", opts, VIEW_FLAGS, e);
 	if (root_fd < 0)
 		return root_fd;
+	/* Over /proc for the moment: a directory that surely exists. */
 	at_fd = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (at_fd < 0)
 		return err_sys(e, "open /proc");
-	/* Over /proc for the moment: any directory that surely exists. */
 	if (mount_at(root_fd, at_fd, e) < 0 ||
 	    attach(pool_fd, root_fd, "pool", e) < 0 ||
 	    attach(proc_fd, root_fd, "proc", e) < 0)
@@ -165,16 +170,20 @@ static void raise_files(void)
 int confine_enter(struct warden *w, struct err *e)
 {
 	const struct rlimit no_core = { 0, 0 };
+	AUTO_CLOSE int pool_fd = -1, proc_fd = -1;
 	int r;
 
 	raise_files();
 	if (setrlimit(RLIMIT_CORE, &no_core) < 0)
 		return err_sys(e, "setrlimit");
+	if (copy_mounts(w, &pool_fd, &proc_fd, e) < 0)
+		return -e->code;
 	if (unshare(CLONE_NEWNS) < 0)
 		return err_sys(e, "own mount namespace");
 	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
 		return err_sys(e, "make mounts private");
-	if (build_root(w, e) < 0 || reopen(w, e) < 0 || drop_caps(e) < 0)
+	if (build_root(pool_fd, proc_fd, e) < 0 || reopen(w, e) < 0 ||
+	    drop_caps(e) < 0)
 		return -e->code;
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
 		return err_sys(e, "set no_new_privs");

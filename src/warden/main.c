@@ -56,6 +56,8 @@ static int make_dirs(struct warden *w, struct err *e)
 
 	if (run_fd < 0)
 		return run_fd;
+	if (mkdir(w->conf.state_dir, 0755) < 0 && errno != EEXIST)
+		return err_sys(e, "create %s", w->conf.state_dir);
 	roles_fd = make_dir(w, "roles", e);
 	if (roles_fd < 0)
 		return roles_fd;

@@ -56,10 +56,10 @@ int record_write(const struct box *b, struct err *e)
 
 static int record_read(struct warden *w, const char *id, struct record *rec)
 {
-	char path[ID_CAP + 8];
+	char path[ID_CAP + 8]; /* `id` was checked: its length is fixed */
 	AUTO_CLOSE int fd = -1;
 
-	snprintf(path, sizeof(path), "%s/record", id);
+	snprintf(path, sizeof(path), "%.*s/record", ID_LEN, id);
 	fd = openat(w->box_fd, path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 	if (fd < 0)
 		return -errno;

@@ -120,8 +120,10 @@ static int spaces_make(struct part *p, int proc_fd, enum part_kind kind,
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
 		return err_sys(e, "socketpair");
 	pid = clone_into(0, p->cg.unified_fd, &pid_fd);
-	if (pid == 0)
+	if (pid == 0) {
+		close(pair[0]); /* or it would never see the end */
 		helper(p, proc_fd, kind, pair[1]);
+	}
 	close(pair[1]);
 	if (pid < 0) {
 		close(pair[0]);
