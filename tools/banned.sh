@@ -23,11 +23,9 @@ alloca a buffer of fixed size
 mktemp mkostemp()
 tmpnam mkostemp()
 tempnam mkostemp()
-signal sigaction() or signalfd()
 readdir_r readdir()
 asctime clock_stamp()
 ctime clock_stamp()
-usleep clock_nanosleep() or a timer
 '
 bad=0
 files=$(find src tools -name '*.[ch]' | sort)

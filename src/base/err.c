@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-int err_set(struct err *e, int code, const char *fmt, ...)
+int(err_set)(struct err *e, int code, const char *fmt, ...)
 {
 	va_list ap;
 
@@ -19,7 +19,7 @@ int err_set(struct err *e, int code, const char *fmt, ...)
 	return -code;
 }
 
-int err_sys(struct err *e, const char *fmt, ...)
+int(err_sys)(struct err *e, const char *fmt, ...)
 {
 	int code = errno ? errno : EIO;
 	size_t n;
@@ -35,7 +35,7 @@ int err_sys(struct err *e, const char *fmt, ...)
 	return -code;
 }
 
-int err_wrap(struct err *e, const char *fmt, ...)
+int(err_wrap)(struct err *e, const char *fmt, ...)
 {
 	char old[sizeof(e->msg)];
 	size_t n;

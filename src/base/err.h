@@ -22,6 +22,19 @@ int err_sys(struct err *e, const char *fmt, ...) PRINTF_LIKE(2, 3);
 /* Puts context in front of an error that is already there. */
 int err_wrap(struct err *e, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
+#ifdef __clang_analyzer__
+/* Tells the static analyser what it cannot see: they never return success. */
+static inline int err_known(int r)
+{
+	if (r >= 0)
+		__builtin_unreachable();
+	return r;
+}
+#define err_set(...) err_known(err_set(__VA_ARGS__))
+#define err_sys(...) err_known(err_sys(__VA_ARGS__))
+#define err_wrap(...) err_known(err_wrap(__VA_ARGS__))
+#endif
+
 static inline void err_clear(struct err *e)
 {
 	e->code = 0;
