@@ -32,10 +32,7 @@ extern const struct store_ops store_btrfs, store_dir;
 /* Empties trash/: 0, 1 when another sweep is at it, or -errno. */
 int sweep_trash(struct store *s, struct err *e) MUST_CHECK;
 
-/*
- * pool.c: the directory that will be the pool's root, on the host's mount, and
- * which driver serves it.
- */
+/* pool.c: mounts the pool; its root, and which driver serves it. */
 int pool_open(const struct conf *c, const struct store_ops **ops,
 	      struct err *e) MUST_CHECK;
 int pool_close(const struct conf *c, struct err *e) MUST_CHECK;

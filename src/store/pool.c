@@ -1,7 +1,8 @@
 /*
- * Where the pool is: makes, finds, mounts and removes it. Three kinds:
+ * Where the pool is: makes, finds, mounts and removes it. Three kinds, each
+ * mounted at state_dir/pool.d/mnt with flags of its own:
  *
- *	a loop file	state_dir/pool.img, mounted at state_dir/pool.d/mnt
+ *	a loop file	state_dir/pool.img
  *	a directory	state_dir/pool.d/dir, for hosts without btrfs
  *	the user's own	the directory that `pool` names
  *
@@ -223,14 +224,27 @@ static int mount_device(const struct conf *c, const char *dev, struct err *e)
 		  MS_NOSUID | MS_NODEV | MS_NOEXEC | MS_NOATIME,
 		  "nodiscard") == 0)
 		return 0;
-	if (errno == ENODEV)
-		return err_set(e, ENODEV,
-			       "this kernel has no btrfs: load the module, or "
-			       "set pool_driver = dir");
 	return err_sys(e,
 		       "mount %s/%s (see dmesg; a pool with simple quotas "
 		       "needs Linux 6.7 or newer)",
 		       c->state_dir, img);
+}
+
+static int open_mounted(const struct conf *c, int closed_fd, struct err *e)
+{
+	int fd = openat(closed_fd, "mnt",
+			O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+	if (fd < 0)
+		return err_sys(e, "open %s/%s/mnt", c->state_dir, closed);
+	return fd;
+}
+
+static int other_mount(const struct conf *c, struct err *e)
+{
+	return err_set(e, EBUSY,
+		       "something else is mounted at %s/%s/mnt: unmount it",
+		       c->state_dir, closed);
 }
 
 /*
@@ -249,76 +263,97 @@ static int mount_file(const struct conf *c, int file_fd, int closed_fd,
 		r = dev_fd = loopdev_attach(file_fd, dev, e);
 	if (r < 0)
 		return e->code ? r : err_set(e, -r, "look for loop devices");
-	if (mkdirat(closed_fd, "mnt", 0700) < 0 && errno != EEXIST)
-		return err_sys(e, "make %s/%s/mnt", c->state_dir, closed);
 	if (!is_mount_root(closed_fd, "mnt")) {
 		r = mount_device(c, dev, e);
 		if (r < 0)
 			return r;
 	}
-	fd = openat(closed_fd, "mnt",
-		    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	fd = open_mounted(c, closed_fd, e);
 	if (fd < 0)
-		return err_sys(e, "open %s/%s/mnt", c->state_dir, closed);
-	if (!on_device(fd, dev))
-		return err_set(e, EBUSY,
-			       "something else is mounted at %s/%s/mnt: "
-			       "unmount it",
-			       c->state_dir, closed);
+		return fd;
+	return on_device(fd, dev) ? take_fd(&fd) : other_mount(c, e);
+}
+
+/*
+ * A directory: a mount of its own with our flags, whatever those of the file
+ * system it is on, and none of what is mounted below it.
+ */
+static int mount_dir(const struct conf *c, int dir_fd, int closed_fd,
+		     struct err *e)
+{
+	struct mount_attr attr = {
+		.attr_set = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV |
+			    MOUNT_ATTR_NOEXEC | MOUNT_ATTR_NOATIME,
+		.attr_clr = MOUNT_ATTR__ATIME,
+	};
+	AUTO_CLOSE int tree_fd = -1, fd = -1;
+	struct stat a, b;
+
+	if (!is_mount_root(closed_fd, "mnt")) {
+		tree_fd = open_tree(dir_fd, "",
+				    AT_EMPTY_PATH | OPEN_TREE_CLONE |
+					    OPEN_TREE_CLOEXEC);
+		if (tree_fd < 0 ||
+		    mount_setattr(tree_fd, "", AT_EMPTY_PATH, &attr,
+				  sizeof(attr)) < 0 ||
+		    move_mount(tree_fd, "", closed_fd, "mnt",
+			       MOVE_MOUNT_F_EMPTY_PATH) < 0)
+			return err_sys(e, "mount the pool at %s/%s/mnt",
+				       c->state_dir, closed);
+	}
+	fd = open_mounted(c, closed_fd, e);
+	if (fd < 0)
+		return fd;
+	if (fstat(fd, &a) < 0 || fstat(dir_fd, &b) < 0 ||
+	    a.st_dev != b.st_dev || a.st_ino != b.st_ino)
+		return other_mount(c, e);
 	return take_fd(&fd);
 }
 
-/* pool = auto: what is there already decides, then what the host can do. */
-static int open_ours(const struct conf *c, const struct store_ops **ops,
-		     struct err *e)
+static int no_btrfs(struct err *e)
 {
-	AUTO_CLOSE int state_fd = open_state(c, e);
-	AUTO_CLOSE int closed_fd = -1, file_fd = -1;
-	bool have_dir, dir = driver_is(c, "dir");
+	return err_set(e, ENODEV,
+		       "this kernel has no btrfs: load the module, or set "
+		       "pool_driver = dir");
+}
+
+/* pool = auto: what is there already decides, then what the host can do. */
+static int open_ours(const struct conf *c, int state_fd, int closed_fd,
+		     const struct store_ops **ops, struct err *e)
+{
+	AUTO_CLOSE int file_fd = open_file(c, state_fd, e);
+	AUTO_CLOSE int dir_fd = -1;
+	bool dir = driver_is(c, "dir");
 	int r;
 
-	if (state_fd < 0)
-		return state_fd;
-	closed_fd = open_closed(state_fd, closed, e);
-	if (closed_fd < 0)
-		return err_wrap(e, "%s", c->state_dir);
-	file_fd = open_file(c, state_fd, e);
 	if (file_fd < 0 && file_fd != -ENOENT)
 		return file_fd;
-	have_dir = faccessat(closed_fd, "dir", F_OK, 0) == 0;
 	if (driver_is(c, "auto") && file_fd < 0)
-		dir = have_dir || !kernel_has_btrfs();
+		dir = faccessat(closed_fd, "dir", F_OK, 0) == 0 ||
+		      !kernel_has_btrfs();
+	*ops = dir ? &store_dir : &store_btrfs;
 	if (dir) {
-		*ops = &store_dir;
-		return open_closed(closed_fd, "dir", e);
+		dir_fd = open_closed(closed_fd, "dir", e);
+		return dir_fd < 0 ? dir_fd : mount_dir(c, dir_fd, closed_fd, e);
 	}
-	*ops = &store_btrfs;
 	if (!kernel_has_btrfs())
-		return err_set(e, ENODEV,
-			       "this kernel has no btrfs: load the module, or "
-			       "set pool_driver = dir");
+		return no_btrfs(e);
 	if (file_fd < 0) {
 		r = make_file(c, state_fd, closed_fd, e);
 		if (r < 0)
 			return r;
 		file_fd = open_file(c, state_fd, e);
 		if (file_fd < 0)
-			return file_fd;
+			return err_set(e, -file_fd, "%s has gone again", img);
 	}
 	return mount_file(c, file_fd, closed_fd, e);
 }
 
-int pool_open(const struct conf *c, const struct store_ops **ops, struct err *e)
+static int open_theirs(const struct conf *c, int closed_fd,
+		       const struct store_ops **ops, struct err *e)
 {
 	AUTO_CLOSE int fd = -1;
 
-	if (!driver_is(c, "auto") && !driver_is(c, "btrfs") &&
-	    !driver_is(c, "dir"))
-		return err_set(e, EINVAL,
-			       "pool_driver: %s is none of auto, btrfs, dir",
-			       c->pool_driver);
-	if (pool_is_ours(c))
-		return open_ours(c, ops, e);
 	if (c->pool[0] != '/')
 		return err_set(e, EINVAL,
 			       "pool: %s is neither auto nor an absolute path",
@@ -332,7 +367,28 @@ int pool_open(const struct conf *c, const struct store_ops **ops, struct err *e)
 			       "pool %s is not on btrfs: set pool = auto, or "
 			       "pool_driver = dir",
 			       c->pool);
-	return take_fd(&fd);
+	return mount_dir(c, fd, closed_fd, e);
+}
+
+int pool_open(const struct conf *c, const struct store_ops **ops, struct err *e)
+{
+	AUTO_CLOSE int state_fd = -1, closed_fd = -1;
+
+	if (!driver_is(c, "auto") && !driver_is(c, "btrfs") &&
+	    !driver_is(c, "dir"))
+		return err_set(e, EINVAL,
+			       "pool_driver: %s is none of auto, btrfs, dir",
+			       c->pool_driver);
+	state_fd = open_state(c, e);
+	if (state_fd < 0)
+		return state_fd;
+	closed_fd = open_closed(state_fd, closed, e);
+	if (closed_fd < 0)
+		return err_wrap(e, "%s", c->state_dir);
+	if (mkdirat(closed_fd, "mnt", 0700) < 0 && errno != EEXIST)
+		return err_sys(e, "make %s/%s/mnt", c->state_dir, closed);
+	return pool_is_ours(c) ? open_ours(c, state_fd, closed_fd, ops, e)
+			       : open_theirs(c, closed_fd, ops, e);
 }
 
 int pool_close(const struct conf *c, struct err *e)
@@ -340,7 +396,7 @@ int pool_close(const struct conf *c, struct err *e)
 	char path[CONF_PATH + 16];
 
 	snprintf(path, sizeof(path), "%s/%s/mnt", c->state_dir, closed);
-	if (!pool_is_ours(c) || !is_mount_root(AT_FDCWD, path))
+	if (!is_mount_root(AT_FDCWD, path))
 		return 0;
 	if (umount2(path, UMOUNT_NOFOLLOW) < 0)
 		return err_sys(e, "unmount %s (is the daemon still running?)",
@@ -355,7 +411,7 @@ static bool in_use(int file_fd)
 	char dev[LOOPDEV_PATH];
 	int tries;
 
-	for (tries = 0; tries < 150; tries++) {
+	for (tries = 0; tries < 50; tries++) {
 		if (loopdev_find(file_fd, dev) < 0)
 			return false;
 		nanosleep(&pause, NULL);
@@ -370,7 +426,7 @@ int pool_remove(const struct conf *c, struct err *e)
 
 	if (state_fd < 0)
 		return state_fd;
-	file_fd = open_file(c, state_fd, e);
+	file_fd = pool_is_ours(c) ? open_file(c, state_fd, e) : -ENOENT;
 	if (file_fd < 0 && file_fd != -ENOENT)
 		return file_fd;
 	if (file_fd >= 0 && in_use(file_fd))
@@ -383,7 +439,7 @@ int pool_remove(const struct conf *c, struct err *e)
 	unlinkat(closed_fd, "new.img", 0);
 	unlinkat(closed_fd, "mnt", AT_REMOVEDIR);
 	unlinkat(closed_fd, "dir", AT_REMOVEDIR);
-	if ((unlinkat(state_fd, img, 0) < 0 && errno != ENOENT) ||
+	if ((file_fd >= 0 && unlinkat(state_fd, img, 0) < 0) ||
 	    unlinkat(state_fd, closed, AT_REMOVEDIR) < 0)
 		return err_sys(e, "remove the pool in %s", c->state_dir);
 	return 0;

@@ -88,7 +88,8 @@ static int search_next(struct search *s, struct item *it)
 	return 1;
 }
 
-static int quota_status(int fd, bool *simple)
+/* The flags; ENOENT when quotas are off. */
+static int quota_status(int fd, uint64_t *flags)
 {
 	struct btrfs_qgroup_status_item st;
 	struct search s;
@@ -102,27 +103,53 @@ static int quota_status(int fd, bool *simple)
 	if (it.h.len < sizeof(st))
 		return -EIO;
 	memcpy(&st, it.data, sizeof(st));
-	*simple = (le64toh(st.flags) & STATUS_FLAG_SIMPLE) != 0;
-	return le64toh(st.flags) & BTRFS_QGROUP_STATUS_FLAG_ON ? 0 : -ENOENT;
+	*flags = le64toh(st.flags);
+	return *flags & BTRFS_QGROUP_STATUS_FLAG_ON ? 0 : -ENOENT;
 }
 
-int qgroup_enable(int fd, bool *simple)
+static int quota_on(int fd)
 {
 	struct btrfs_ioctl_quota_ctl_args ctl = {
 		.cmd = QUOTA_CTL_ENABLE_SIMPLE,
 	};
-	int r = quota_status(fd, simple);
 
-	if (r != -ENOENT)
-		return r;
-	if (ioctl(fd, BTRFS_IOC_QUOTA_CTL, &ctl) < 0) {
-		if (errno != EINVAL && errno != EOPNOTSUPP)
-			return -errno;
-		ctl.cmd = BTRFS_QUOTA_CTL_ENABLE;
-		if (ioctl(fd, BTRFS_IOC_QUOTA_CTL, &ctl) < 0)
-			return -errno;
+	if (ioctl(fd, BTRFS_IOC_QUOTA_CTL, &ctl) == 0)
+		return 0;
+	if (errno != EINVAL && errno != EOPNOTSUPP)
+		return -errno;
+	ctl.cmd = BTRFS_QUOTA_CTL_ENABLE;
+	return ioctl(fd, BTRFS_IOC_QUOTA_CTL, &ctl) < 0 ? -errno : 0;
+}
+
+int qgroup_enable(int fd, bool *simple)
+{
+	uint64_t flags;
+	int r = quota_status(fd, &flags);
+
+	if (r == -ENOENT) {
+		r = quota_on(fd);
+		if (r == 0)
+			r = quota_status(fd, &flags);
 	}
-	return quota_status(fd, simple);
+	if (r < 0)
+		return r;
+	*simple = (flags & STATUS_FLAG_SIMPLE) != 0;
+	r = qgroup_repair(fd);
+	return r < 0 ? r : 0;
+}
+
+int qgroup_repair(int fd)
+{
+	struct btrfs_ioctl_quota_rescan_args args = { 0 };
+	uint64_t flags;
+	int r = quota_status(fd, &flags);
+
+	if (r < 0 || !(flags & BTRFS_QGROUP_STATUS_FLAG_INCONSISTENT))
+		return r;
+	if (ioctl(fd, BTRFS_IOC_QUOTA_RESCAN, &args) < 0 &&
+	    errno != EINPROGRESS)
+		return -errno;
+	return 1;
 }
 
 static void search_families(struct search *s, int fd, uint64_t end)
@@ -187,7 +214,8 @@ int qgroup_family_of(int fd, uint64_t *family)
 	return 0;
 }
 
-int qgroup_family_usage(int fd, uint64_t family, uint64_t *bytes)
+/* ENOENT when there is no such group. */
+static int group_usage(int fd, uint64_t id, uint64_t *bytes)
 {
 	struct btrfs_qgroup_info_item info;
 	struct search s;
@@ -195,7 +223,7 @@ int qgroup_family_usage(int fd, uint64_t family, uint64_t *bytes)
 	int r;
 
 	search_init(&s, fd, BTRFS_QUOTA_TREE_OBJECTID, BTRFS_QGROUP_INFO_KEY);
-	search_offsets(&s, LEVEL_1 | family, LEVEL_1 | family);
+	search_offsets(&s, id, id);
 	r = search_next(&s, &it);
 	if (r <= 0)
 		return r < 0 ? r : -ENOENT;
@@ -204,6 +232,11 @@ int qgroup_family_usage(int fd, uint64_t family, uint64_t *bytes)
 	memcpy(&info, it.data, sizeof(info));
 	*bytes = le64toh(info.rfer);
 	return 0;
+}
+
+int qgroup_family_usage(int fd, uint64_t family, uint64_t *bytes)
+{
+	return group_usage(fd, LEVEL_1 | family, bytes);
 }
 
 int qgroup_subvol_make(int dir_fd, const char *name, uint64_t family)
@@ -247,15 +280,25 @@ static int member_state(int fd, uint64_t subvol, enum member *state)
 	return r;
 }
 
-/* The kernel refuses while a group has members or something counted: wait. */
+/*
+ * Not while something is counted in it, also when the kernel would allow that:
+ * it then takes classic quotas for inconsistent and stops to enforce them all.
+ */
 static int group_remove(int fd, uint64_t id, bool *wait)
 {
 	struct btrfs_ioctl_qgroup_create_args args = { .qgroupid = id };
+	uint64_t used;
+	int r = group_usage(fd, id, &used);
 
-	if (ioctl(fd, BTRFS_IOC_QGROUP_CREATE, &args) == 0 || errno == ENOENT)
+	if (r == 0 && used == 0 &&
+	    ioctl(fd, BTRFS_IOC_QGROUP_CREATE, &args) == 0)
+		return 0;
+	if (r == 0 && used == 0)
+		r = -errno;
+	if (r == -ENOENT)
 		return 0;
 	*wait = true;
-	return errno == EBUSY || errno == ENOTEMPTY ? 0 : -errno;
+	return r == -EBUSY || r == -ENOTEMPTY ? 0 : r;
 }
 
 static int sweep_family(int fd, uint64_t group, bool *wait)
@@ -290,11 +333,14 @@ static int sweep_family(int fd, uint64_t group, bool *wait)
 
 int qgroup_sweep(int fd, uint64_t end)
 {
-	bool wait = false;
 	struct search s;
 	struct item it;
-	int r;
+	bool wait;
+	int r = qgroup_repair(fd);
 
+	if (r < 0)
+		return r;
+	wait = r > 0;
 	search_families(&s, fd, end);
 	while ((r = search_next(&s, &it)) > 0) {
 		r = sweep_family(fd, it.h.offset, &wait);

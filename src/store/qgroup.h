@@ -19,6 +19,11 @@
 
 /* Quotas on, if they are not: simple ones where the kernel has them. */
 int qgroup_enable(int fd, bool *simple) MUST_CHECK;
+/*
+ * Classic quotas that the kernel calls inconsistent are not enforced: starts
+ * counting anew. 1 when that is under way.
+ */
+int qgroup_repair(int fd) MUST_CHECK;
 /* The number after the highest family there is. */
 int qgroup_next_family(int fd, uint64_t *next) MUST_CHECK;
 /* EEXIST when there is one of that number. */

@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 
@@ -36,41 +35,15 @@ static int make_parts(struct store *s, struct err *e)
 	return 0;
 }
 
-static int detach(struct store *s, int host_fd, struct err *e)
-{
-	struct mount_attr attr = {
-		.attr_set = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV |
-			    MOUNT_ATTR_NOEXEC | MOUNT_ATTR_NOATIME,
-		.attr_clr = MOUNT_ATTR__ATIME,
-	};
-
-	s->tree_fd =
-		open_tree(host_fd, "",
-			  AT_EMPTY_PATH | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
-	if (s->tree_fd < 0)
-		return err_sys(e, "clone the pool's mount");
-	if (mount_setattr(s->tree_fd, "", AT_EMPTY_PATH, &attr, sizeof(attr)) <
-	    0)
-		return err_sys(e, "set nosuid,nodev,noexec on the pool");
-	s->root_fd =
-		openat(s->tree_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (s->root_fd < 0)
-		return err_sys(e, "open the pool");
-	return 0;
-}
-
 int store_open(struct store *s, const struct conf *c, struct err *e)
 {
-	AUTO_CLOSE int host_fd = -1;
 	int r;
 
-	*s = (struct store){ .root_fd = -1, .tree_fd = -1, .usage_fd = -1 };
-	host_fd = pool_open(c, &s->ops, e);
-	if (host_fd < 0)
-		return host_fd;
-	r = detach(s, host_fd, e);
-	if (r == 0)
-		r = make_parts(s, e);
+	*s = (struct store){ .root_fd = -1, .usage_fd = -1 };
+	s->root_fd = pool_open(c, &s->ops, e);
+	if (s->root_fd < 0)
+		return s->root_fd;
+	r = make_parts(s, e);
 	if (r == 0)
 		r = s->ops->start(s, e);
 	if (r < 0)
@@ -78,20 +51,10 @@ int store_open(struct store *s, const struct conf *c, struct err *e)
 	return r;
 }
 
-int store_attach(struct store *s, const char *target, struct err *e)
-{
-	if (move_mount(s->tree_fd, "", AT_FDCWD, target,
-		       MOVE_MOUNT_F_EMPTY_PATH) < 0)
-		return err_sys(e, "attach the pool at %s", target);
-	auto_close(&s->tree_fd);
-	return 0;
-}
-
 void store_done(struct store *s)
 {
 	auto_close(&s->usage_fd);
 	auto_close(&s->root_fd);
-	auto_close(&s->tree_fd);
 }
 
 int store_close(const struct conf *c, struct err *e)
@@ -435,7 +398,7 @@ int store_destroy(const struct conf *c, struct err *e)
 		r = remove_parts(c, e);
 	if (r == 0)
 		r = pool_close(c, e);
-	if (r == 0 && pool_is_ours(c))
+	if (r == 0)
 		r = pool_remove(c, e);
 	return r;
 }

@@ -30,7 +30,6 @@ struct store_ops;
 struct store {
 	const struct store_ops *ops;
 	int root_fd;       /* the pool's root, to read and to ioctl */
-	int tree_fd;       /* its detached mount; -1 once attached */
 	int usage_fd;      /* driver's own: live usage figures, or -1 */
 	bool disk_limit;   /* limits are enforced */
 	bool simple_quota; /* by simple quotas (else classic qgroups) */
@@ -46,26 +45,18 @@ struct store_status {
 
 /*
  * Opens the pool that the configuration names, making and mounting it when it
- * is not there: state_dir/pool.img on a loop device (direct I/O), mounted
- * nosuid,nodev,noexec at state_dir/pool.d/mnt, where pool.d is 0700. `pool`
- * may instead name an existing directory. Called once at start-up, before the
+ * is not there: state_dir/pool.img on a loop device (direct I/O), or the
+ * directory that `pool` names. Mounted nosuid,nodev,noexec at
+ * state_dir/pool.d/mnt, where pool.d is 0700; noexec does not reach through an
+ * overlay: programs of an image run. Called once at start-up, before the
  * warden locks itself in; may run mkfs.btrfs. Safe to call again after a
  * crash: finds the loop device and the mount that are there.
  *
- * root_fd lies on a detached clone of the mount, so that nosuid,nodev,noexec
- * hold whatever the host's own mount says. noexec does not reach through an
- * overlay: programs of an image run. The descriptors do not keep the host's
- * mounts busy, the file system they do.
+ * A mount can be cloned only in its own mount namespace, and root_fd lies on
+ * one of the caller's. Who moves to a new namespace takes a clone along and
+ * opens root_fd anew on it; nothing else in `s` depends on the namespace.
  */
 int store_open(struct store *s, const struct conf *c, struct err *e) MUST_CHECK;
-/*
- * Puts the detached mount at `target` (a directory) in the caller's mount
- * namespace. open_tree(OPEN_TREE_CLONE) takes only mounts of the caller's own
- * namespace: without this, volumes and images cannot be cloned for a launch.
- * Call it once, after unshare(CLONE_NEWNS), while `target` can be named;
- * root_fd stays valid (it is the same mount) through a later pivot_root.
- */
-int store_attach(struct store *s, const char *target, struct err *e) MUST_CHECK;
 /* Closes the descriptors; the pool stays mounted. */
 void store_done(struct store *s);
 /* Unmounts what store_open() mounted; the loop device goes with the last

@@ -403,8 +403,8 @@ static void check_sweep(struct store *s)
 	mkdirat(s->root_fd, "trash/plain", 0755);
 	fd = openat(s->root_fd, "trash/plain", O_RDONLY | O_DIRECTORY);
 	CHECK(symlinkat(outside, fd, "link") == 0);
-	make_deep(fd, 3000);
-	make_tree(fd, 200, 20);
+	make_deep(fd, 2000);
+	make_tree(fd, 100, 20);
 	close(fd);
 	CHECK(symlinkat(outside, s->root_fd, "trash/link") == 0);
 	for (i = 0; i < 20; i++) {
@@ -414,7 +414,7 @@ static void check_sweep(struct store *s)
 		close(fd);
 		OK(store_volume_discard(s, id, &e));
 	}
-	for (i = 0; i < 30; i++) {
+	for (i = 0; i < 20; i++) {
 		pid = fork();
 		if (pid == 0)
 			_exit(store_sweep(s, &e) < 0);
@@ -423,7 +423,7 @@ static void check_sweep(struct store *s)
 		waitpid(pid, &status, 0);
 		killed += WIFSIGNALED(status);
 	}
-	printf("# %d of 30 sweeps killed\n", killed);
+	printf("# %d of 20 sweeps killed\n", killed);
 	CHECK(killed > 0);
 	sweep_all(s);
 	CHECK(entries(s, "trash") == 0);
@@ -441,6 +441,48 @@ static void check_sweep(struct store *s)
 	CHECK(umount(at) == 0);
 	sweep_all(s);
 	CHECK(entries(s, "trash") == 0);
+}
+
+/* Sweeps while volumes come and go: who lives keeps volume and limit. */
+static void check_race(struct store *s)
+{
+	enum { N = 120, KEEP = 20 };
+	static char id[N][ID_CAP];
+	uint64_t used;
+	pid_t pid = -1;
+	int i, bad = 0;
+
+	for (i = 0; i < N; i++) {
+		if (i % 10 == 0) {
+			if (pid > 0)
+				bad += waitpid(pid, NULL, 0) != pid;
+			pid = fork();
+			if (pid == 0) {
+				while (store_sweep(s, &e) >= 0)
+					;
+				_exit(1);
+			}
+		}
+		err_clear(&e);
+		bad += id_make(id[i]) < 0;
+		close(store_volume_new(s, id[i], 10 * MIB, false, &e));
+		bad += e.code != 0;
+		if (i >= KEEP)
+			bad += store_volume_discard(s, id[i - KEEP], &e) < 0;
+		if (i % 10 == 9)
+			kill(pid, SIGKILL);
+	}
+	waitpid(pid, NULL, 0);
+	CHECK(bad == 0);
+	sweep_all(s);
+	for (i = N - KEEP; i < N; i++) {
+		bad += store_volume_limit(s, id[i], 20 * MIB, &e) < 0;
+		bad += store_volume_usage(s, id[i], &used, &e) < 0;
+		bad += store_volume_discard(s, id[i], &e) < 0;
+	}
+	CHECK(bad == 0);
+	sweep_all(s);
+	CHECK(entries(s, "trash") == 0 && entries(s, "box") == 0);
 }
 
 static int by_number(const void *a, const void *b)
@@ -599,8 +641,6 @@ static void test_file(void)
 
 	OK(store_open(&s, &c, &e));
 	check_mount(&s, &c);
-	mkdir(in_base("pool"), 0700);
-	OK(store_attach(&s, in_base("pool"), &e));
 	printf("# simple quotas: %d\n", s.simple_quota);
 	CHECK(s.disk_limit);
 	check_image(&s, image, true);
@@ -610,6 +650,7 @@ static void test_file(void)
 	check_sweep(&s);
 	check_stage_limit(&s);
 	check_full(&s);
+	check_race(&s);
 	check_speed(&s);
 
 	/* A second start, with and without the mount of the first. */
@@ -618,14 +659,19 @@ static void test_file(void)
 	OK(store_open(&again, &c, &e));
 	CHECK(again.next_family == s.next_family);
 	store_done(&again);
+	FAILS(store_close(&c, &e), EBUSY);
+	mkdir(in_base("held"), 0700);
+	CHECK(mount(in_base("state/pool.d/mnt"), in_base("held"), NULL, MS_BIND,
+		    NULL) == 0);
+	store_done(&s);
 	OK(store_close(&c, &e));
 	CHECK(loops_on(&c));
+	FAILS(store_destroy(&c, &e), EBUSY);
 	OK(store_open(&again, &c, &e));
 	close(OK(store_volume_open(&again, id, &e)));
-	store_done(&s);
-	FAILS(store_destroy(&c, &e), EBUSY);
-	umount2(in_base("pool"), MNT_DETACH);
 	store_done(&again);
+	OK(store_close(&c, &e));
+	CHECK(umount(in_base("held")) == 0);
 	CHECK(!loops_on(&c));
 	OK(store_open(&s, &c, &e));
 	close(OK(store_volume_open(&s, id, &e)));
@@ -651,12 +697,13 @@ static void test_directory(const char *name, const char *driver, bool limits)
 	CHECK_STR(st.driver, driver);
 	CHECK(st.disk_limit == limits && !st.simple_quota);
 	CHECK(fstatvfs(s.root_fd, &fs) == 0 &&
-	      (fs.f_flag & (ST_NOSUID | ST_NODEV)) == (ST_NOSUID | ST_NODEV));
-	OK(store_attach(&s, in_base("pool"), &e));
+	      (fs.f_flag & (ST_NOSUID | ST_NODEV | ST_NOEXEC)) ==
+		      (ST_NOSUID | ST_NODEV | ST_NOEXEC));
 	check_image(&s, image, strcmp(driver, "btrfs") == 0);
 	if (limits) {
 		check_limits(&s, image);
 		check_exec(&s, image);
+		check_race(&s);
 		check_speed(&s);
 	} else {
 		new_id(id);
@@ -668,12 +715,13 @@ static void test_directory(const char *name, const char *driver, bool limits)
 	if (strcmp(driver, "btrfs") == 0)
 		check_family(&s);
 	check_sweep(&s);
-	umount2(in_base("pool"), MNT_DETACH);
 	store_done(&s);
-	close(open(in_base("mine"), O_WRONLY | O_CREAT, 0644));
+	OK(store_open(&s, &c, &e));
+	close(OK(store_image_open(&s, image, &e)));
+	store_done(&s);
 	OK(store_destroy(&c, &e));
-	CHECK(access(c.pool, F_OK) == 0);
-	CHECK(rmdir(in_base("pool")) == 0 && mkdir(in_base("pool"), 0700) == 0);
+	CHECK(rmdir(c.pool) == 0);
+	CHECK(rmdir(c.state_dir) == 0 && mkdir(c.state_dir, 0755) == 0);
 }
 
 static void test_classic(void)
@@ -729,8 +777,7 @@ static void test_plain(void)
 
 static void clean_up(void)
 {
-	umount2(in_base("pool"), MNT_DETACH);
-	(void)!chdir("/");
+	umount2(in_base("state/pool.d/mnt"), MNT_DETACH);
 	run((const char *const[]){ "/bin/rm", "-rf", "--one-file-system", base,
 				   NULL });
 }
