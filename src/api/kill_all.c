@@ -2,10 +2,9 @@
  * The kill switch: DELETE /v1/sandboxes?all=true. One request to the warden
  * ends everything there is, known or not; meanwhile nothing new is started.
  */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <errno.h>
 
 #include "api/api.h"
 #include "api/reply.h"
@@ -107,7 +106,8 @@ void h_sandbox_delete_all(struct api *a, struct http_conn *c, const char *ref)
 	k->api = a;
 	k->conn = c;
 	http_own(c, k, kill_all_gone);
-	a->boxes.closing = true;
+	/* Whoever pulls it wants to see nothing run. */
+	a->boxes.closing = a->boxes.no_spares = true;
 	k->n = abort_starting(a);
 	warden_req_id(&k->call, WARDEN_KILL_ALL, "");
 	warden_ask(&a->warden, &k->call, on_killed);

@@ -25,8 +25,10 @@
 enum {
 	START_WAIT_MS = 15000, /* making the pool takes a while */
 	CHECKPOINT_MS = 500,
-	WAL_SOME = 1000, /* pages: folded in when it is quiet */
-	WAL_MANY = 16384 /* folded in now */
+	WAL_SOME = 1000,  /* pages: folded in when it is quiet */
+	WAL_MANY = 16384, /* folded in now */
+	STOP_MAX_MS = 1000,
+	STOP_STEP_MS = 2,
 };
 
 static struct api api;
@@ -77,7 +79,33 @@ void api_registry_touched(struct api *a)
 			  on_checkpoint);
 }
 
-/* What no one else can end goes with us, as far as the warden listens. */
+static void stop_now(struct timer *t)
+{
+	container_of(t, struct api, late)->loop.stop = true;
+}
+
+/* Ends the loop when nothing is left that only we know of. */
+static void on_stopping(struct timer *t)
+{
+	struct api *a = container_of(t, struct api, checkpoint);
+	struct list *n, *next;
+	bool left = false;
+
+	list_each (n, next, &a->boxes.all) {
+		struct sandbox *s = container_of(n, struct sandbox, all);
+
+		left |= s->spare || s->transient;
+	}
+	if (left && warden_is_up(&a->warden))
+		timer_set(&a->loop, t, STOP_STEP_MS, on_stopping);
+	else
+		a->loop.stop = true;
+}
+
+/*
+ * Spares and the sandboxes of runs have no one but us: they go first, as long
+ * as the warden listens. (After a crash, the next reconciliation finds them.)
+ */
 static void on_signal(struct io *io, uint32_t events)
 {
 	struct api *a = container_of(io, struct api, signals);
@@ -88,13 +116,15 @@ static void on_signal(struct io *io, uint32_t events)
 	if (read(io->fd, &si, sizeof(si)) != sizeof(si))
 		return;
 	log_info("stopping, sandboxes go on");
+	a->boxes.closing = true;
 	list_each (n, next, &a->boxes.all) {
 		struct sandbox *s = container_of(n, struct sandbox, all);
 
 		if (s->spare || s->transient)
 			box_kill(s, NULL);
 	}
-	a->loop.stop = true;
+	timer_set(&a->loop, &a->late, STOP_MAX_MS, stop_now);
+	on_stopping(&a->checkpoint);
 }
 
 static int watch_signals(struct api *a)

@@ -386,6 +386,7 @@ int box_create(struct api *a, struct spec *spec, bool transient,
 	if (r < 0)
 		return r;
 	a->boxes.last_create_ms = asked_us / 1000;
+	a->boxes.no_spares = false;
 	s = spare_take(a, spec, img->id);
 	if (s) {
 		r = use_spare(s, spec, asked_us);

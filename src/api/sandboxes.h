@@ -72,7 +72,8 @@ struct boxes {
 	struct list all;
 	struct list ids[BOX_BUCKETS], names[BOX_BUCKETS];
 	unsigned n_users, n_spares, n_launching;
-	bool closing; /* the kill switch is being pulled */
+	bool closing;   /* the kill switch is being pulled */
+	bool no_spares; /* since then, until the next create */
 	struct timer refill;
 	unsigned refill_pause_ms;
 	uint64_t last_create_ms;

@@ -149,8 +149,8 @@ static int make_socket(struct api *a, gid_t gid, struct err *e)
 int api_set_up(struct api *a, struct err *e)
 {
 	AUTO_CLOSE int state_fd = -1;
-	uid_t uid;
-	gid_t gid, users;
+	uid_t uid = 0;
+	gid_t gid = 0, users = 0;
 
 	if (geteuid() != 0)
 		return err_set(e, EPERM,

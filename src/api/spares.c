@@ -82,7 +82,7 @@ static void on_refill(struct timer *t)
 	struct boxes *b = &a->boxes;
 	uint64_t now = clock_boot_ms();
 
-	if (!warden_is_up(&a->warden) || b->closing ||
+	if (!warden_is_up(&a->warden) || b->closing || b->no_spares ||
 	    b->n_spares >= a->conf.spares)
 		return;
 	/* Users come first: one place more than they have stays free. */
