@@ -103,8 +103,8 @@ void table_done(struct table *t);
 /* Whether colours may be written to `fd`: a terminal, and no NO_COLOR. */
 bool colours_on(int fd);
 
-/* A JSON string literal with everything escaped that must be. */
-void json_put_str(struct buf *b, const char *s);
+/* `n` bytes as a JSON string, with everything escaped that must be. */
+void json_put_str(struct buf *b, const char *s, size_t n);
 
 verb_fn verb_run, verb_create, verb_exec, verb_ls, verb_rm, verb_inspect,
 	verb_image, verb_doctor, verb_version;

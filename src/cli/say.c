@@ -121,14 +121,16 @@ bool colours_on(int fd)
 	return !(no && *no) && isatty(fd) && !(term && !strcmp(term, "dumb"));
 }
 
-void json_put_str(struct buf *b, const char *s)
+void json_put_str(struct buf *b, const char *s, size_t n)
 {
+	const char *end = s + n;
+
 	buf_add(b, "\"", 1);
-	for (; *s; s++) {
+	for (; s < end; s++) {
 		if (*s == '"' || *s == '\\')
 			buf_add(b, "\\", 1);
 		if ((unsigned char)*s < 0x20)
-			buf_printf(b, "\\u%04x", *s);
+			buf_printf(b, "\\u%04x", (unsigned char)*s);
 		else
 			buf_add(b, s, 1);
 	}

@@ -4,8 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/auto.h"
-
 size_t spec_opts_rows(struct spec_opts *s, struct opt table[SPEC_OPTS_MAX])
 {
 	const struct spec_field *f = spec_fields;
@@ -28,11 +26,11 @@ size_t spec_opts_rows(struct spec_opts *s, struct opt table[SPEC_OPTS_MAX])
 	return i;
 }
 
-static void put_key(struct buf *b, const char *key)
+static void put_key(struct buf *b, const char *key, size_t n)
 {
 	if (buf_data(b)[buf_len(b) - 1] != '{')
 		buf_puts(b, ",");
-	json_put_str(b, key);
+	json_put_str(b, key, n);
 	buf_puts(b, ":");
 }
 
@@ -40,17 +38,13 @@ static void put_env(struct buf *b, const struct opt_list *env)
 {
 	size_t i;
 
-	put_key(b, "env");
+	put_key(b, "env", 3);
 	buf_puts(b, "{");
 	for (i = 0; i < env->n; i++) {
 		const char *eq = strchr(env->v[i], '=');
-		AUTO_FREE char *key =
-			strndup(env->v[i], (size_t)(eq - env->v[i]));
 
-		if (!key)
-			abort();
-		put_key(b, key);
-		json_put_str(b, eq + 1);
+		put_key(b, env->v[i], (size_t)(eq - env->v[i]));
+		json_put_str(b, eq + 1, strlen(eq + 1));
 	}
 	buf_puts(b, "}");
 }
@@ -64,10 +58,10 @@ void spec_opts_body(const struct spec_opts *s, const struct opt_list *env,
 	buf_puts(b, "{");
 	for (i = 0; f->name; i++, f++) {
 		if (s->text[i]) {
-			put_key(b, f->name);
-			json_put_str(b, s->text[i]);
+			put_key(b, f->name, strlen(f->name));
+			json_put_str(b, s->text[i], strlen(s->text[i]));
 		} else if (s->off[i]) {
-			put_key(b, f->name);
+			put_key(b, f->name, strlen(f->name));
 			buf_puts(b, "false");
 		}
 	}
