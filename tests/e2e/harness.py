@@ -485,11 +485,11 @@ class Instance:
     def leftovers(self):
         """What is there although no sandbox and no daemon is. The pool may
         stay mounted, the parent groups may stay."""
-        pool = f"{self.state_dir}/pool"
         found = [f"process {p} {n}" for n, ps in self.pids().items() for p in ps]
         found += [f"process {p} in a sandbox: {read(f'/proc/{p}/comm', '').strip()}"
                   for p in self.box_pids()]
-        found += [f"mount {m}" for m in self.mounts() if m != pool]
+        found += [f"mount {m}" for m in self.mounts()
+                  if not m.startswith(self.state_dir + "/pool")]
         keep = {os.path.basename(g) for g in ("daemon", "spare", "ahead")}
         found += [f"cgroup {g}" for g in self.cgroups()
                   if os.path.basename(g) not in keep]

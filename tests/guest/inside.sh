@@ -1,0 +1,243 @@
+#!/bin/sh
+# Runs in the guest, as root, from a unit; prints TAP. /payload has the
+# installed tree (root/), the tiny image and this script.
+#
+# This is the users' normal machine: systemd, cgroup v2 only, kernel 6.1.
+# shellcheck disable=SC2016,SC2015,SC2013 # the sandbox's shell expands those
+set -u
+cd /payload || exit 1
+n=0
+export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+
+# t NAME COMMAND...: one test; what the command said follows when it failed.
+t() {
+	name=$1
+	shift
+	n=$((n + 1))
+	began=$(date +%s.%N)
+	if out=$("$@" 2>&1); then
+		verdict=ok
+	else
+		verdict="not ok"
+	fi
+	took=$(echo "$began $(date +%s.%N)" | awk '{ printf "%.1f", $2 - $1 }')
+	echo "$verdict $n - $name ($took s)"
+	[ "$verdict" = ok ] || echo "$out" | tail -n 25 | sed 's/^/# /'
+}
+
+is() { # is WANT GOT
+	[ "$1" = "$2" ] || { echo "want '$1', have '$2'"; return 1; }
+}
+
+# until_ok TRIES COMMAND...: half a second apart.
+until_ok() {
+	tries=$1
+	shift
+	while ! "$@"; do
+		tries=$((tries - 1))
+		[ $tries -gt 0 ] || return 1
+		sleep 0.5
+	done
+}
+
+in_box() { carrel exec "$box" -- sh -c "$1"; }
+
+# --- installing
+
+machine_is_normal() {
+	[ -d /run/systemd/system ] &&
+		[ "$(stat -fc %T /sys/fs/cgroup)" = cgroup2fs ] &&
+		case $(uname -r) in 6.1.*) true ;; *) uname -r; false ;; esac
+}
+
+install_it() {
+	cp -a root/. / && sh users.sh && getent passwd carrel &&
+		systemctl daemon-reload
+}
+
+start_it() {
+	echo "pool_size = 1G" >>/etc/carrel/carrel.conf
+	echo "image = tiny" >>/etc/carrel/carrel.conf
+	systemctl enable --now carrel.service &&
+		until_ok 120 carrel ls &&
+		systemctl is-active carrel.service carrel-box.service
+}
+
+import_tiny() { carrel image import tiny.tar tiny && carrel image ls -q | grep -qx tiny; }
+
+# --- limits
+
+memory_limit() {
+	in_box 'x=0123456789abcdef; while :; do x=$x$x; done'
+	is 137 $? && is alive "$(in_box 'echo alive')" &&
+		is 65536 "$(in_box "awk '/MemTotal/ { print \$2 }' /proc/meminfo")"
+}
+
+pids_limit() {
+	! in_box 'i=0; while [ $i -lt 100 ]; do sleep 20 & i=$((i + 1)); done' &&
+		is alive "$(until_ok 60 in_box 'echo alive' 2>/dev/null)"
+}
+
+cpu_limit() {
+	group=$(find /sys/fs/cgroup/system.slice/carrel-box.service -name cpu.max \
+		-exec grep -l '^50000 100000$' {} +) && [ -n "$group" ] || return 1
+	before=$(awk '/^usage_usec/ { print $2 }' "$(dirname "$group")/cpu.stat")
+	carrel exec -d "$box" -- sh -c 'timeout 4 sh -c "while :; do :; done"'
+	sleep 3
+	after=$(awk '/^usage_usec/ { print $2 }' "$(dirname "$group")/cpu.stat")
+	used=$((after - before))
+	echo "used $used us in about 3 s"
+	[ $used -gt 500000 ] && [ $used -lt 2100000 ]
+}
+
+disk_limit() {
+	! in_box 'dd if=/dev/zero of=/home/user/big bs=64k count=1024' || return 1
+	size=$(in_box 'stat -c %s /home/user/big')
+	echo "stopped at $size"
+	[ "$size" -le 33554432 ] && [ "$size" -gt 16777216 ]
+}
+
+# --- posture
+
+status_of() { # FIELD PID
+	awk -v f="$1:" '$1 == f { $1 = ""; sub(/^ /, ""); print; exit }' "/proc/$2/status"
+}
+
+find_agent() {
+	for p in $(cat /sys/fs/cgroup/system.slice/carrel-box.service/*/agent/cgroup.procs); do
+		[ "$(awk '/^NSpid/ { print $NF }' "/proc/$p/status")" = 1 ] && echo "$p"
+	done | head -n 1
+}
+
+posture_user() {
+	got=$(in_box "grep -E '^(CapInh|CapPrm|CapEff|CapAmb|NoNewPrivs|Seccomp|Uid|Groups)' /proc/self/status" | tr -s '[:space:]' ' ')
+	want="Uid: 1000 1000 1000 1000 Groups: 1000 CapInh: 0000000000000000 CapPrm: 0000000000000000 CapEff: 0000000000000000 CapAmb: 0000000000000000 NoNewPrivs: 1 Seccomp: 2 "
+	case $got in *Seccomp_filters*) got="${got%%Seccomp_filters*}" ;; esac
+	is "$want" "$got" || is "$(echo "$want" | sed 's/Groups: 1000/Groups:/')" "$got"
+}
+
+posture_agent() {
+	pid=$(find_agent)
+	[ -n "$pid" ] || { echo "no agent found"; return 1; }
+	is 2 "$(status_of Seccomp "$pid")" && is 1 "$(status_of NoNewPrivs "$pid")" &&
+		is 00000000000001fb "$(status_of CapBnd "$pid")" || return 1
+	uid=$(status_of Uid "$pid" | awk '{ print $1 }')
+	[ "$uid" -gt 1879048192 ] || { echo "agent's uid is $uid"; return 1; }
+	for ns in mnt pid net ipc uts cgroup user; do
+		[ "$(readlink "/proc/$pid/ns/$ns")" != "$(readlink "/proc/1/ns/$ns")" ] ||
+			{ echo "shares the $ns namespace"; return 1; }
+	done
+}
+
+posture_roles() {
+	api=$(pidof carrel-api) && warden=$(pidof carrel-warden) || return 1
+	is "$(id -u carrel)" "$(status_of Uid "$api" | awk '{ print $1 }')" &&
+		is 0000000000000000 "$(status_of CapEff "$api")" &&
+		is 2 "$(status_of Seccomp "$api")" &&
+		is 2 "$(status_of Seccomp "$warden")" &&
+		case $(cat "/proc/$warden/cgroup") in
+		*carrel-box*) echo "the warden is among the sandboxes"; false ;;
+		esac
+}
+
+no_way_out() {
+	is lo "$(in_box 'ls /proc/sys/net/ipv4/conf 2>/dev/null | grep -vE "^(all|default)$"; true')" ||
+		is "lo:" "$(in_box "awk 'NR > 2 { print \$1 }' /proc/net/dev")"
+}
+
+# --- restarting
+
+tick() { in_box 'cat /tmp/tick'; }
+restart_keeps_sandboxes() { # COMMAND that restarts something
+	carrel exec -d "$box" -- sh -c 'while :; do date +%s%N > /tmp/tick; sleep 0.1; done'
+	until_ok 20 in_box 'test -s /tmp/tick' || return 1
+	before=$(carrel ls -q)
+	"$@" || return 1
+	until_ok 120 carrel ls >/dev/null || return 1
+	is "$before" "$(carrel ls -q)" || return 1
+	a=$(tick)
+	sleep 1
+	b=$(tick)
+	[ -n "$a" ] && [ "$a" != "$b" ] || { echo "the command stopped: '$a' '$b'"; return 1; }
+	is hello "$(in_box 'cat note')"
+}
+kill_role() { # PROGRAM
+	pid=$(pidof "$1") && kill -9 "$pid" && sleep 1
+	until_ok 60 pidof "$1"
+}
+
+open_exec_goes_on() {
+	mkfifo /tmp/in
+	carrel exec "$box" -- sh -c 'echo one; read x; echo $x; exit 4' </tmp/in >/tmp/out &
+	client=$!
+	exec 9>/tmp/in
+	until_ok 20 grep -q one /tmp/out || return 1
+	kill_role carrel-warden
+	echo two >&9
+	exec 9>&-
+	wait $client
+	is 4 $? && is "one two" "$(tr '\n' ' ' </tmp/out | sed 's/ $//')"
+}
+
+nothing_left() {
+	carrel rm --all --force && is "" "$(carrel ls -q)" || return 1
+	until_ok 20 sh -c '[ -z "$(ls /run/carrel/box)" ]' || { ls /run/carrel/box; return 1; }
+	left=$(find /sys/fs/cgroup/system.slice/carrel-box.service -mindepth 1 \
+		-maxdepth 1 -type d ! -name hold)
+	[ -z "$left" ] || { echo "$left"; sleep 5; find /sys/fs/cgroup/system.slice/carrel-box.service -mindepth 1 -maxdepth 1 -type d ! -name hold | grep . && return 1; }
+	return 0
+}
+
+kill_switch() {
+	other=$(carrel create --pids 100) || return 1
+	carrel exec -d "$other" -- sh -c 'b() { b | b & }; b; while :; do b; done'
+	sleep 2
+	began=$(date +%s%3N)
+	carrel rm --all --force || return 1
+	took=$(($(date +%s%3N) - began))
+	# Emulation is some fifty times slower than the machine; the bound on
+	# real hardware is in tests/e2e/test_lifetime.py.
+	echo "took $took ms"
+	[ $took -lt 5000 ] && ! pgrep -f 'b() { b'
+}
+
+t "systemd, cgroup v2, kernel 6.1" machine_is_normal
+t "install" install_it
+t "start under systemd" start_it
+t "doctor finds no fault that stops it" carrel doctor
+t "import an image" import_tiny
+t "run" is 42 "$(carrel run -- sh -c 'echo $((6 * 7))' 2>&1)"
+carrel run -- sh -c 'exit 3' >/dev/null 2>&1
+t "exit code" is 3 $?
+t "stdin and stdout" is "abc" "$(echo abc | carrel run -- cat 2>&1)"
+box=$(carrel create --name work --memory 64M --cpus 0.5 --pids 32 --disk 32M)
+t "create" is 27 "$(printf %s "$box" | wc -c)"
+t "exec" in_box 'echo hello > note'
+t "sandboxes are in the delegated unit's group" \
+	sh -c 'ls -d /sys/fs/cgroup/system.slice/carrel-box.service/*/user'
+t "user processes: posture" posture_user
+t "agent: posture" posture_agent
+t "roles: posture" posture_roles
+t "no network but lo" no_way_out
+t "sudo" is 0 "$(in_box 'sudo id -u' 2>&1)"
+t "memory limit" memory_limit
+t "pids limit" pids_limit
+t "cpu limit" cpu_limit
+t "disk limit" disk_limit
+in_box 'rm -f /home/user/big'
+t "systemctl restart carrel leaves sandboxes running" \
+	restart_keeps_sandboxes systemctl restart carrel.service
+t "systemctl stop, start leaves sandboxes running" \
+	restart_keeps_sandboxes sh -c 'systemctl stop carrel.service && systemctl start carrel.service'
+t "daemon-reload leaves sandboxes running" \
+	restart_keeps_sandboxes systemctl daemon-reload
+t "kill -9 of the warden" restart_keeps_sandboxes kill_role carrel-warden
+t "kill -9 of the api" restart_keeps_sandboxes kill_role carrel-api
+t "kill -9 of the supervisor" restart_keeps_sandboxes kill_role carreld
+t "an open exec goes on when the warden dies" open_exec_goes_on
+t "rm" carrel rm work
+t "kill switch over a fork bomb" kill_switch
+t "nothing is left" nothing_left
+t "no unit failed" sh -c '! systemctl --failed --no-legend | grep .'
+echo "1..$n"
+journalctl -u carrel.service --no-pager -n 200 >/dev/console 2>&1
