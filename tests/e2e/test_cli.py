@@ -1,0 +1,284 @@
+# suite: sanitized
+"""The command line and the real daemon: a command in a sandbox behaves as if
+it ran here, and the verbs do what they say."""
+
+import fcntl
+import hashlib
+import json
+import os
+import pty
+import re
+import select
+import signal
+import struct
+import subprocess
+import termios
+import time
+
+import harness
+from harness import SANITIZED, SLOW, Case, wait_for
+
+BIG = 64 << 20 if SANITIZED else 1 << 30
+
+
+def read_until(fd, text, timeout=10):
+    """Bytes of a terminal until `text` is among them."""
+    got, end = b"", time.monotonic() + timeout * SLOW
+    while text not in got:
+        if not select.select([fd], [], [], end - time.monotonic())[0]:
+            raise AssertionError(f"no {text!r} in {got!r}")
+        got += os.read(fd, 4096)
+    return got
+
+
+class Run(Case):
+    def run_sh(self, script, *opts, **kw):
+        return self.i.cli("run", *opts, "--", "sh", "-c", script, **kw)
+
+    def test_output_and_exit_code(self):
+        p = self.run_sh("echo out; echo err >&2; exit 7")
+        self.assertEqual((p.returncode, p.out, p.err), (7, "out\n", "err\n"))
+
+    def test_signal_is_128_and_more(self):
+        self.assertEqual(self.run_sh("kill -9 $$").returncode, 137)
+
+    def test_not_found_and_not_executable(self):
+        p = self.i.cli("run", "no-such-command")
+        self.assertEqual(p.returncode, 127, p.err)
+        self.assertRegex(p.err, "^carrel: .*no-such-command.*\n$")
+        p = self.i.cli("run", "/etc/passwd")
+        self.assertEqual(p.returncode, 126, p.err)
+
+    def test_arguments_arrive_as_they_are(self):
+        args = ["", "a b", "$HOME", "*", "--", "-x", "'\"\\", "\n", "ü"]
+        p = self.i.cli("run", "--", "sh", "-c",
+                       'for a in "$@"; do printf "%s|" "$a"; done', "sh", *args)
+        self.assertEqual(p.out, "".join(a + "|" for a in args), p.err)
+
+    def test_environment_directory_user(self):
+        p = self.run_sh("echo $A-$B; pwd; id -u", "-e", "A=1 2", "--env=B=",
+                        "-w", "/tmp")
+        self.assertEqual(p.out, "1 2-\n/tmp\n1000\n", p.err)
+        self.assertEqual(self.run_sh("id -u", "-u", "root").out, "0\n")
+
+    def test_stdin(self):
+        data = os.urandom(5 << 20)
+        p = self.i.cli("run", "sha256sum", input=data)
+        self.assertEqual(p.out.split()[0], hashlib.sha256(data).hexdigest())
+        self.assertEqual(self.i.cli("run", "-n", "wc", "-c",
+                                    input="x").out.strip(), "0")
+
+    def test_input_that_nobody_reads(self):
+        self.assertEqual(self.i.cli("run", "true", input=b"x" * (4 << 20))
+                         .returncode, 0)
+
+    def test_big_output_is_whole_and_not_buffered(self):
+        script = f"yes 0123456789abcde | head -c {BIG}; echo end >&2"
+        p = self.i.popen("run", "--", "sh", "-c", script,
+                         stdin=subprocess.DEVNULL)
+        want, got = hashlib.sha256(), hashlib.sha256()
+        n = peak = 0
+        while data := p.stdout.read(1 << 20):
+            got.update(data)
+            n += len(data)
+            if n % (64 << 20) == 0:
+                status = harness.read(f"/proc/{p.pid}/status", " ")
+                m = re.search(r"VmHWM:\s+(\d+) kB", status)
+                peak = max(peak, int(m[1]) if m else 0)
+        self.assertEqual((p.wait(), p.stderr.read()), (0, b"end\n"))
+        p.stdout.close()
+        p.stderr.close()
+        line = b"0123456789abcde\n" * 65536
+        for _ in range(BIG // len(line)):
+            want.update(line)
+        self.assertEqual((n, got.digest()), (BIG, want.digest()))
+        if not SANITIZED:
+            self.assertLess(peak, 8 * 1024)
+
+    def test_slow_reader_stops_the_writer(self):
+        ref = self.i.create(name="slow")
+        p = self.i.popen("exec", ref, "--", "sh", "-c",
+                         "dd if=/dev/zero bs=1000 count=5000 2>/dev/null; "
+                         "touch /tmp/written", stdin=subprocess.DEVNULL)
+        self.assertEqual(len(p.stdout.read(1000)), 1000)
+        time.sleep(1)
+        # Less fits into the pipes and windows on the way than it writes.
+        self.assertNotEqual(
+            self.i.sh(ref, "test -e /tmp/written").returncode, 0)
+        self.assertEqual(len(p.communicate()[0]), 4999000)
+        self.assertEqual(self.i.sh(ref, "test -e /tmp/written").returncode, 0)
+
+    def test_closed_pipe(self):
+        p = self.i.popen("run", "yes", stdin=subprocess.DEVNULL)
+        p.stdout.read(10)
+        p.stdout.close()
+        self.assertEqual(p.wait(10 * SLOW), -signal.SIGPIPE)
+        p.stderr.close()
+        wait_for("the sandbox is gone", lambda: not self.i.ids(), 5)
+
+    def test_signals_reach_the_process(self):
+        script = ("trap 'echo got-int; exit 5' INT; echo ready; "
+                  "while :; do sleep 0.05; done")
+        p = self.i.popen("run", "--", "sh", "-c", script)
+        self.assertEqual(p.stdout.readline(), b"ready\n")
+        p.send_signal(signal.SIGINT)
+        out, _ = p.communicate(timeout=10 * SLOW)
+        self.assertEqual((p.returncode, out), (5, b"got-int\n"))
+        wait_for("the sandbox is gone", lambda: not self.i.ids(), 5)
+
+    def test_deadly_signal(self):
+        p = self.i.popen("run", "--", "sh", "-c", "echo ready; exec sleep 60")
+        self.assertEqual(p.stdout.readline(), b"ready\n")
+        p.send_signal(signal.SIGTERM)
+        p.communicate(timeout=10 * SLOW)
+        self.assertEqual(p.returncode, 128 + signal.SIGTERM)
+
+    def test_the_sandbox_is_gone_when_we_are_killed(self):
+        p = self.i.popen("run", "--", "sh", "-c", "echo ready; sleep 60")
+        self.assertEqual(p.stdout.readline(), b"ready\n")
+        self.assertEqual(len(self.i.ids()), 1)
+        p.kill()
+        p.communicate()
+        wait_for("the sandbox is gone", lambda: not self.i.ids(), 5)
+        wait_for("its processes are gone", lambda: not self.i.box_pids(), 5)
+
+    def test_terminal(self):
+        ours, theirs = pty.openpty()
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ,
+                    struct.pack("HHHH", 33, 111, 0, 0))
+        before = termios.tcgetattr(theirs)
+        p = self.i.popen("run", "-t", "--", "sh", "-c",
+                         "tty; stty size; exec sh", stdin=theirs,
+                         stdout=theirs, stderr=theirs,
+                         start_new_session=True)
+        self.assertIn(b"/dev/pts/0\r\n", read_until(ours, b"33 111\r\n"))
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ,
+                    struct.pack("HHHH", 44, 88, 0, 0))
+        p.send_signal(signal.SIGWINCH)
+        time.sleep(0.3)
+        os.write(ours, b"stty size\n")
+        read_until(ours, b"44 88\r\n")
+        os.write(ours, b"sleep 60\n")
+        read_until(ours, b"sleep 60")
+        time.sleep(0.3)
+        os.write(ours, b"\x03")     # ends the sleep, not the shell
+        time.sleep(0.2)
+        os.write(ours, b"exit 9\n")
+        self.assertEqual(p.wait(10 * SLOW), 9)
+        self.assertEqual(termios.tcgetattr(theirs), before)
+        os.close(ours)
+        os.close(theirs)
+
+    def test_wrong_spec(self):
+        for args, word in ((["--memory", "1"], "memory"),
+                           (["--cpus", "lots"], "cpus"),
+                           (["--image", "nope"], "nope"),
+                           (["--name", "No"], "name")):
+            p = self.i.cli("run", *args, "true")
+            self.assertEqual(p.returncode, 125, args)
+            self.assertRegex(p.err, f"^carrel: .*{word}.*\n$")
+        self.assertEqual(self.i.ids(), [])
+
+
+class Verbs(Case):
+    def test_life_of_a_sandbox(self):
+        p = self.i.cli("create", "--name", "work", "--cpus", "0.5", "--memory",
+                       "128M", "--disk", "1G", "--timeout", "1h", "-e", "X=y",
+                       check=0)
+        self.assertRegex(p.out, r"^i[a-z2-7]{26}\n$")
+        ref = p.out.strip()
+        self.i.cli("exec", "work", "--", "sh", "-c", "echo hello > note",
+                   check=0)
+        # By name, by id, by the beginning of it; variables are there.
+        for by in ("work", ref, ref[:8]):
+            p = self.i.cli("exec", by, "sh", "-c", "cat note; echo $X")
+            self.assertEqual(p.out, "hello\ny\n", p.err)
+        head, row = self.i.cli("ls", check=0).out.splitlines()
+        self.assertEqual(head.split(), "ID NAME IMAGE STATE CPUS MEMORY DISK "
+                                       "AGE EXPIRES".split())
+        self.assertRegex(row, rf"^{ref[:12]}  work  tiny +running +0\.5 +128 "
+                              r"MiB +1 GiB +\d+ m?s +in 59 min$")
+        self.assertEqual(row.index("work"), head.index("NAME"))
+        self.assertEqual(self.i.cli("ls", "-q").out, ref + "\n")
+        listed = json.loads(self.i.cli("ls", "--json").out)
+        self.assertEqual([s["id"] for s in listed], [ref])
+        one = json.loads(self.i.cli("inspect", "work", "--json").out)
+        self.assertEqual((one["id"], one["spec"]["memory"]), (ref, 128 << 20))
+        self.assertRegex(self.i.cli("inspect", "work").out,
+                         r"(?m)^  memory +128 MiB$")
+        self.i.cli("rm", "work", check=0)
+        self.assertEqual(self.i.ids(), [])
+        self.assertEqual(self.i.box_pids(), [])
+
+    def test_rm_several(self):
+        for name in ("one", "two"):
+            self.i.cli("create", "--name", name, check=0)
+        p = self.i.cli("rm", "one", "other", "two")
+        self.assertEqual(p.returncode, 1)
+        self.assertRegex(p.err, "^carrel: other: .*\n$")
+        self.assertEqual(self.i.ids(), [])
+
+    def test_kill_switch(self):
+        for _ in range(3):
+            self.i.cli("create", check=0)
+        p = self.i.cli("rm", "--all")
+        self.assertEqual((p.returncode, len(self.i.ids())), (1, 3))
+        p = self.i.cli("rm", "--all", "--force", check=0)
+        self.assertEqual(p.out, "3 sandboxes removed\n")
+        self.assertEqual(self.i.ids(), [])
+
+    def test_detached(self):
+        ref = self.i.create()
+        began = time.monotonic()
+        self.i.cli("exec", "-d", ref, "sh", "-c",
+                   "echo lost; sleep 1; echo $$ > /tmp/done", check=0)
+        self.assertLess(time.monotonic() - began, 1 * SLOW)
+        wait_for("it goes on without us", lambda: self.i.sh(
+            ref, "cat /tmp/done").returncode == 0, 10)
+
+    def test_exec_of_nothing(self):
+        p = self.i.cli("exec", "nobody", "true")
+        self.assertEqual(p.returncode, 125)
+        self.assertRegex(p.err, "^carrel: .*nobody.*\n$")
+
+    def test_images(self):
+        tar = harness.tiny_image()
+        with open(tar, "rb") as f:
+            data = f.read()
+        p = self.i.cli("image", "import", tar, "other", check=0)
+        self.assertRegex(p.out, r"^image other: .*MiB in \d+ files")
+        self.i.cli("image", "import", "-", "third", input=data, check=0)
+        names = self.i.cli("image", "ls", "-q", check=0).out.split()
+        self.assertEqual(sorted(names), ["other", "third", "tiny"])
+        self.assertEqual(self.i.cli("run", "--image", "other", "echo",
+                                    "hi").out, "hi\n")
+        p = self.i.cli("image", "rm", "other", "nope", "third")
+        self.assertEqual(p.returncode, 1)
+        self.assertIn("nope", p.err)
+        rows = json.loads(self.i.cli("image", "ls", "--json").out)
+        self.assertEqual([r["name"] for r in rows], ["tiny"])
+
+    def test_broken_image(self):
+        p = self.i.cli("image", "import", "-", "broken",
+                       input=os.urandom(100000))
+        self.assertEqual(p.returncode, 1)
+        self.assertRegex(p.err, "(?m)^carrel: image broken: .+$")
+        self.assertNotIn("broken", self.i.cli("image", "ls").out)
+
+    def test_doctor(self):
+        p = self.i.cli("--config", self.i.config, "doctor")
+        self.assertEqual(p.returncode, 0, p.out)
+        self.assertRegex(p.out, r"(?m)^  ok +pool +btrfs, ")
+        self.assertNotIn("\x1b", p.out)
+        j = json.loads(self.i.cli("--config", self.i.config, "doctor",
+                                  "--json").out)
+        self.assertTrue(j["ok"])
+        self.assertEqual(j["host"]["counts"]["images"], 1)
+
+    def test_version(self):
+        self.assertRegex(self.i.cli("version", check=0).out,
+                         r"^carrel (\S+)\ndaemon \1\n$")
+
+
+if __name__ == "__main__":
+    harness.main()
