@@ -159,7 +159,7 @@ static int MUST_CHECK place_files(const struct plan *p, int *status_fd,
 
 static int MUST_CHECK set_limits(struct err *e)
 {
-	struct rlimit files;
+	struct rlimit files, core;
 	sigset_t none;
 
 	sigemptyset(&none);
@@ -172,10 +172,11 @@ static int MUST_CHECK set_limits(struct err *e)
 		if (setrlimit(RLIMIT_NOFILE, &files) < 0)
 			return err_sys(e, "limit open files");
 	}
-	/* 1 byte: with 0 a piped core_pattern would still run its program. */
-	if (WALL(RLIMITS) &&
-	    setrlimit(RLIMIT_CORE, &(struct rlimit){ 1, 1 }) < 0)
-		return err_sys(e, "limit core dumps");
+	/* Set by the launcher: with 0 a piped core_pattern would still run. */
+	if (getrlimit(RLIMIT_CORE, &core) < 0)
+		return err_sys(e, "read the limit of core dumps");
+	if (WALL(RLIMITS) && (core.rlim_cur != 1 || core.rlim_max != 1))
+		return err_set(e, EPERM, "core dumps are not limited");
 	return 0;
 }
 

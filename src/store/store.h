@@ -27,6 +27,11 @@
 
 struct store_ops;
 
+/* Where the trees are below the pool's root, for who mounts them. */
+#define STORE_IMAGE_TREE "images/%s/tree"
+#define STORE_VOLUME_TREE "box/%s/tree"
+#define STORE_STAGE_TREE "stage/%s/tree"
+
 struct store {
 	const struct store_ops *ops;
 	int root_fd;       /* the pool's root, to read and to ioctl */

@@ -169,7 +169,7 @@ static void raise_files(void)
 
 int confine_enter(struct warden *w, struct err *e)
 {
-	const struct rlimit no_core = { 0, 0 };
+	const struct rlimit no_core = { 1, 1 }; /* see step_limits() */
 	AUTO_CLOSE int pool_fd = -1, proc_fd = -1;
 	int r;
 

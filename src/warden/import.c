@@ -210,7 +210,7 @@ static int stage_mount(struct warden *w, const char *id, const struct part *p,
 	if (fd < 0)
 		return fd;
 	close(fd);
-	snprintf(path, sizeof(path), "/pool/stage/%s", id);
+	snprintf(path, sizeof(path), "/pool/" STORE_STAGE_TREE, id);
 	return mount_clone(AT_FDCWD, path, MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID,
 			   p->userns_fd, e);
 }

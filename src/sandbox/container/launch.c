@@ -129,11 +129,13 @@ static int limit_to(int what, rlim_t soft, rlim_t hard, struct err *e)
 
 int step_limits(struct launch_ctx *l, struct err *e)
 {
+	const struct rlimit no_core = { 1, 1 };
+
 	(void)l;
 	/* 1, not 0: a core_pattern with a pipe runs its helper, as the host's
 	 * root, even at 0; at 1 the kernel refuses. */
-	if (WALL(RLIMITS) && limit_to(RLIMIT_CORE, 1, 1, e) < 0)
-		return -e->code;
+	if (WALL(RLIMITS) && setrlimit(RLIMIT_CORE, &no_core) < 0)
+		return err_sys(e, "limit core dumps");
 	if (limit_to(RLIMIT_NOFILE, 65536, 65536, e) < 0 ||
 	    limit_to(RLIMIT_MEMLOCK, 8 << 20, 8 << 20, e) < 0 ||
 	    limit_to(RLIMIT_MSGQUEUE, 819200, 819200, e) < 0)
