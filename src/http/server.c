@@ -285,6 +285,7 @@ int http_server_start(struct http_server *s, struct loop *l, int listen_fd,
 	set_default(&s->write_ms, WRITE_MS);
 	s->loop = l;
 	s->date_s = -1;
+	server_date(s); /* libc reads the time zone now, not in a request */
 	list_init(&s->conns);
 	s->io.fd = listen_fd;
 	getsockopt(listen_fd, SOL_SOCKET, SO_DOMAIN, &domain, &n);
