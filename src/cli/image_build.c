@@ -229,7 +229,7 @@ static int build(struct cli *cli, struct upload *u, char *const *argv,
 {
 	static struct build b;
 	AUTO_CLOSE int fd = -1;
-	json_t *image;
+	json_t *image = NULL;
 
 	u->progress = &b.progress;
 	u->at_end = at_end;
@@ -239,7 +239,8 @@ static int build(struct cli *cli, struct upload *u, char *const *argv,
 	progress_phase(&b.progress, "starting mmdebstrap");
 	fd = u->fd = start(cli, &b, argv);
 	wait_for_tar(&b, fd);
-	image = image_upload(cli, u);
+	if (!interrupted)
+		image = image_upload(cli, u);
 	progress_clear(&b.progress);
 	if (!image)
 		return failed(&b);

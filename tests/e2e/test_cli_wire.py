@@ -673,6 +673,26 @@ class Images(unittest.TestCase):
         self.assertEqual((code, out), (1, ""))
         self.assertIn("image mine: the pool is full", err)
 
+    def test_interrupted(self):
+        """The builder is ended and waited for, the log goes away."""
+        with Server(lambda p, r: p.answer(200, b"{}")) as s:
+            self.tool(s.dir, f"echo $$ > {s.dir}/pid; exec sleep 60")
+            os.makedirs(s.dir + "/images/some")
+            with open(s.dir + "/images/some/packages", "w") as f:
+                f.write("bash\n")
+            p = s.popen("image", "build", "some",
+                        env={**s.env(), "PATH": s.dir + ":/usr/bin:/bin",
+                             "TMPDIR": s.dir, "CARREL_SHARE": s.dir})
+            pid = int(wait_for("the builder", lambda: harness.read(
+                s.dir + "/pid", " ").strip(), 10))
+            p.send_signal(signal.SIGINT)
+            _, err = p.communicate(timeout=10)
+            self.assertEqual(p.returncode, 130)
+            self.assertTrue(err.endswith(b"carrel: interrupted\n"), err)
+            self.assertFalse(os.path.exists(f"/proc/{pid}"))
+            self.assertEqual([n for n in os.listdir(s.dir)
+                              if n.startswith("carrel-")], [])
+
     def test_no_such_recipe(self):
         code, _, err = scripted(lambda p, r: p.answer(200, b"{}"), "image",
                                 "build", "../etc")
