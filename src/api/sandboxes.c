@@ -242,12 +242,33 @@ static void launched(struct sandbox *s)
 		ready(s->ready_arg, s, NULL);
 }
 
-static void launch_failed(struct sandbox *s, const struct err *e)
+/*
+ * What went wrong deep in a launch (a file that is not there, say) must not be
+ * taken for a word about the request: only these are.
+ */
+static int launch_code(int code)
+{
+	switch (code) {
+	case ENOSPC:
+	case ENOTSUP:
+	case EAGAIN:
+	case ENOMEM:
+	case EMFILE:
+	case WARDEN_AWAY:
+		return code;
+	default:
+		return EIO;
+	}
+}
+
+static void launch_failed(struct sandbox *s, const struct err *why)
 {
 	box_ready_fn *ready = s->ready;
 	struct api *a = s->api;
+	struct err e = *why;
 
-	log_warn("sandbox=%s launch failed: %s", s->id, e->msg);
+	e.code = launch_code(e.code);
+	log_warn("sandbox=%s launch failed: %s", s->id, e.msg);
 	if (s->spare)
 		spare_settled(a, false);
 	else
@@ -255,7 +276,7 @@ static void launch_failed(struct sandbox *s, const struct err *e)
 	drop(s);
 	spares_poke(a);
 	if (ready)
-		ready(s->ready_arg, NULL, e);
+		ready(s->ready_arg, NULL, &e);
 }
 
 static void tell_waiters(struct sandbox *s, const struct err *e)

@@ -1,0 +1,604 @@
+# suite: sanitized
+"""The api role between hostile ends: agents that lie, flood and break their
+windows, clients that do the same, a warden that goes away."""
+
+import json
+import os
+import signal
+import socket
+import struct
+import threading
+import time
+import unittest
+
+import fake_warden
+import harness
+from fake_warden import (IMAGE_REMOVE, KILL, LAUNCH, LAUNCH_SPEC, Api, polite)
+from harness import (ACK, DETACH, EXIT, FAILED, INPUT, INPUT_ACK, INPUT_EOF,
+                     OUTPUT, OUTPUT_EOF, PING, PONG, SIGNAL, SLOW, SPAWN,
+                     STARTED, WINDOW, Wire, WireError, wait_for)
+
+EPROTO, ENOTCONN = 71, 107
+
+
+def hostile(action):
+    """An agent that starts the process and then does `action`."""
+    def behave(peer):
+        peer.hello()
+        channel, argv, env = peer.spawned()
+        peer.send(STARTED, channel, struct.pack("<I", 2))
+        action(peer, channel)
+        while True:
+            peer.recv()
+    return behave
+
+
+def raw_frame(n, kind, channel, flags=0, zero=0):
+    return struct.pack("<IBBHI", n, kind, flags, zero, channel)
+
+
+def flood(peer, ch):
+    """A byte more than the window."""
+    for offset in range(0, WINDOW, 32768):
+        peer.output(ch, b"x" * 32768, 1, offset)
+    peer.output(ch, b"x", 1, WINDOW)
+
+
+LIES = {
+    "a byte over the window": flood,
+    "a gap": lambda p, ch: p.output(ch, b"x", 1, 1),
+    "an offset near the end of numbers":
+        lambda p, ch: p.output(ch, b"xx", 1, 2**64 - 1),
+    "stream 3": lambda p, ch: p.output(ch, b"x", 3),
+    "stream 0": lambda p, ch: p.output(ch, b"x", 0),
+    "empty output": lambda p, ch: p.output(ch, b""),
+    "short output": lambda p, ch: p.send(OUTPUT, ch, b"\1"),
+    "another channel": lambda p, ch: p.output(ch + 1, b"x"),
+    "channel 0": lambda p, ch: p.output(0, b"x"),
+    "a frame that is too long":
+        lambda p, ch: p.sock.sendall(raw_frame(65537, OUTPUT, ch)),
+    "the longest frame":
+        lambda p, ch: p.sock.sendall(raw_frame(2**32 - 1, OUTPUT, ch)),
+    "bits that must be zero":
+        lambda p, ch: p.sock.sendall(raw_frame(0, OUTPUT, ch, zero=1)),
+    "flags": lambda p, ch: p.send(EXIT, ch, bytes(29), flags=1),
+    "a client's frame": lambda p, ch: p.send(INPUT, ch, bytes(9)),
+    "a spawn": lambda p, ch: p.send(SPAWN, ch, bytes(9)),
+    "an unknown frame": lambda p, ch: p.send(200, ch),
+    "a pong that nobody asked for": lambda p, ch: p.send(PONG, 0, b"x"),
+    "an acknowledgement of nothing":
+        lambda p, ch: p.send(INPUT_ACK, ch, struct.pack("<Q", 1)),
+    "started twice": lambda p, ch: p.send(STARTED, ch, struct.pack("<I", 3)),
+    "a short exit": lambda p, ch: p.send(EXIT, ch, b"\0"),
+    "an exit with a signal of 2": lambda p, ch: p.send(EXIT, ch, b"\2" + bytes(28)),
+    "output after its end": lambda p, ch: (
+        p.send(OUTPUT_EOF, ch, struct.pack("<BQ", 1, 0)), p.output(ch, b"x")),
+    "a message without an end":
+        lambda p, ch: p.send(FAILED, ch, struct.pack("<II", 1, 5) + b"abc"),
+    "a message that is a book": lambda p, ch: p.send(
+        FAILED, ch, struct.pack("<II", 1, 5000) + b"a" * 5000 + b"\0"),
+    "a second hello": lambda p, ch: p.sock.sendall(
+        harness.MAGIC + struct.pack("<HHI", 1, 1, 0) + bytes(16)),
+    "exit and more": lambda p, ch: (p.exit(ch), p.output(ch, b"x")),
+}
+
+
+class ApiCase(unittest.TestCase):
+    conf = {}
+
+    def setUp(self):
+        self.a = Api(**self.conf)
+        self.w = self.a.warden
+
+    def tearDown(self):
+        self.a.stop()
+
+    def fds_settle(self, want):
+        wait_for(f"{want} descriptors, not {self.a.fds()}",
+                 lambda: self.a.fds() <= want, 7 * SLOW)
+
+
+class HostileAgent(ApiCase):
+    def test_lies(self):
+        """Each ends its channels with an error, and nothing else."""
+        other = self.a.create()
+        for name, lie in LIES.items():
+            with self.subTest(name):
+                self.w.behave = hostile(lie)
+                box = self.a.create()
+                x = self.a.exec_wire(box)
+                x.spawn(["x"])
+                if name == "exit and more":
+                    self.assertEqual(x.finish()[0], 0)
+                    # The next channel meets the consequence.
+                    wait_for("degraded", lambda: self.a.api(
+                        "GET", f"/v1/sandboxes/{box}").json["degraded"], 3)
+                else:
+                    with self.assertRaises(WireError) as failed:
+                        x.finish(ack=False)
+                    self.assertEqual(failed.exception.args,
+                                     (EPROTO, "agent broke the protocol"))
+                    shown = self.a.api("GET", f"/v1/sandboxes/{box}").json
+                    self.assertTrue(shown["degraded"])
+                # The client is innocent: it can go on with a new connection.
+                self.w.behave = polite
+                x.spawn(["echo", "again"], channel=7)
+                self.assertEqual(x.finish(channel=7)[1], b"again")
+                x.close()
+                self.a.rm(box)
+        self.assertEqual(self.a.ids(), [other])
+
+    def test_no_hello(self):
+        def behave(peer):
+            peer.sock.sendall(b"SSH-2.0-OpenSSH\r\n" + bytes(64))
+            peer._more()
+        self.w.behave = behave
+        box = self.a.create()
+        x = self.a.exec_wire(box)
+        x.spawn(["x"])
+        with self.assertRaises(WireError):
+            x.finish()
+
+    def test_a_newer_hello(self):
+        def behave(peer):
+            peer.sock.sendall(harness.MAGIC + struct.pack("<HHI", 2, 3, 0) +
+                              bytes(16))
+            peer._more()
+        self.w.behave = behave
+        box = self.a.create()
+        x = self.a.exec_wire(box)
+        x.spawn(["x"])
+        with self.assertRaises(WireError):
+            x.finish()
+
+    def test_silent_agent_stops_only_its_clients(self):
+        """Requests pile up to a limit, then the client has to wait."""
+        self.w.behave = lambda peer: time.sleep(30)
+        box = self.a.create()
+        before = self.a.rss()
+        x = self.a.exec_wire(box)
+        x.sock.settimeout(1)
+        sent = 0
+        with self.assertRaises(TimeoutError):
+            for n in range(200):
+                x.spawn(["x", "y" * 900000], channel=n + 1)
+                sent += 900000
+        self.assertLess(sent, 12 << 20)
+        self.assertLess(self.a.rss() - before, (32 << 20) * SLOW)
+        self.w.behave = polite
+        other = self.a.create()
+        y = self.a.exec_wire(other)
+        y.spawn(["echo", "fine"])
+        self.assertEqual(y.finish()[1], b"fine")
+
+    def test_tiny_frames_to_a_slow_client(self):
+        """A window of single bytes on two streams is 22 times as large in
+        frames: it must not all be kept."""
+        sent = threading.Event()
+
+        def tiny(peer, ch):
+            one = []
+            for offset in range(WINDOW):
+                for stream in (1, 2):
+                    one.append(raw_frame(10, OUTPUT, ch) +
+                               struct.pack("<BQ", stream, offset) + b"z")
+            peer.sock.sendall(b"".join(one))
+            sent.set()
+
+        self.w.behave = hostile(tiny)
+        box = self.a.create()
+        before = self.a.rss()
+        x = self.a.exec_wire(box)
+        x.spawn(["x"])
+        self.assertFalse(sent.wait(2), "all of it was taken")
+        self.assertLess(self.a.rss() - before, (6 << 20) * SLOW)
+        # And nothing is lost when the client reads after all.
+        seen = {1: 0, 2: 0}
+        while seen != {1: WINDOW, 2: WINDOW}:
+            kind, _, p = x.recv()
+            if kind == OUTPUT:
+                stream, offset = struct.unpack_from("<BQ", p)
+                self.assertEqual(offset, seen[stream])
+                self.assertEqual(p[9:].strip(b"z"), b"")
+                seen[stream] += len(p) - 9
+        self.assertTrue(sent.wait(5))
+
+    def test_small_frames_are_joined(self):
+        def one_stream(peer, ch):
+            peer.sock.sendall(b"".join(
+                raw_frame(10, OUTPUT, ch) + struct.pack("<BQ", 1, n) + b"z"
+                for n in range(WINDOW)))
+            done.set()
+        done = threading.Event()
+        self.w.behave = hostile(one_stream)
+        box = self.a.create()
+        x = self.a.exec_wire(box)
+        x.spawn(["x"])
+        self.assertTrue(done.wait(5 * SLOW), "a slow client held up its agent")
+        frames = got = 0
+        while got < WINDOW:
+            kind, _, p = x.recv()
+            if kind == OUTPUT:
+                frames += 1
+                self.assertEqual(struct.unpack_from("<BQ", p)[1], got)
+                got += len(p) - 9
+        self.assertLess(frames, WINDOW)
+
+    def test_agent_dies(self):
+        self.w.behave = hostile(lambda peer, ch: peer.sock.shutdown(2))
+        box = self.a.create()
+        x = self.a.exec_wire(box)
+        x.spawn(["x"])
+        with self.assertRaises(WireError) as failed:
+            x.finish()
+        self.assertEqual(failed.exception.args[0], ENOTCONN)
+        self.assertFalse(self.a.api("GET", f"/v1/sandboxes/{box}").json["degraded"])
+
+    def test_sandbox_ends_by_itself(self):
+        self.w.behave = polite
+        box = self.a.create(name="gone")
+        fds = self.a.fds()
+        x = self.a.exec_wire(box)
+        x.spawn(["sleep"])
+        self.assertEqual(x.recv()[0], STARTED)
+        self.w.notice_ended(box)
+        with self.assertRaises(WireError):
+            x.finish()
+        with self.assertRaises(EOFError):
+            x.recv()
+        x.close()
+        self.assertEqual(self.a.ids(), [])
+        self.a.create(name="gone")
+        self.fds_settle(fds)
+
+
+class HostileClient(ApiCase):
+    def bad_client(self, *frames, spawn=True):
+        """Sends frames; the connection must be cut."""
+        x = self.a.exec_wire(self.box)
+        if spawn:
+            x.spawn(["sleep"])
+            self.assertEqual(x.recv()[0], STARTED)
+        x.sock.settimeout(3)
+        with self.assertRaises((EOFError, ConnectionResetError,
+                                BrokenPipeError)):
+            for f in frames:
+                x.sock.sendall(f)
+            while True:
+                x.recv()
+
+    def test_violations(self):
+        def frame(kind, channel, payload=b"", flags=0):
+            return raw_frame(len(payload), kind, channel, flags) + payload
+        self.box = self.a.create()
+        part = struct.pack("<I", 0) + b"x" * 60000
+        cases = {
+            "an agent's frame": [frame(OUTPUT, 1, bytes(10))],
+            "an exit": [frame(EXIT, 1, bytes(29))],
+            "unknown": [frame(33, 1)],
+            "too long": [raw_frame(65537, INPUT, 1)],
+            "flags": [frame(INPUT_EOF, 1, flags=1)],
+            "other flags": [frame(SPAWN, 2, bytes(20), flags=2)],
+            "input over the window": [
+                frame(INPUT, 1, struct.pack("<Q", n * 60000) + b"x" * 60000)
+                for n in range(5)],
+            "input with a gap": [frame(INPUT, 1, struct.pack("<Q", 1) + b"x")],
+            "input after its end": [frame(INPUT_EOF, 1),
+                                    frame(INPUT, 1, struct.pack("<Q", 0) + b"x")],
+            "short input": [frame(INPUT, 1, b"1234")],
+            "ack of what was not sent":
+                [frame(ACK, 1, struct.pack("<BQ", 1, 1))],
+            "ack of stream 3": [frame(ACK, 1, struct.pack("<BQ", 3, 0))],
+            "resize of 3 bytes": [frame(harness.RESIZE, 1, b"123")],
+            "signal of 2 bytes": [frame(SIGNAL, 1, b"12")],
+            "detach with words": [frame(DETACH, 1, b"12")],
+            "a long ping": [frame(PING, 0, bytes(65))],
+            "the same channel twice": [frame(SPAWN, 1, spawn_body(["x"]))],
+            "channel 0": [frame(SPAWN, 0, spawn_body(["x"]))],
+            "garbage in a spawn": [frame(SPAWN, 2, b"\xff" * 50)],
+            "a spawn without a program": [frame(SPAWN, 2, spawn_body([]))],
+            "a spawn without an end":
+                [frame(SPAWN, 2, part, flags=1) for _ in range(20)],
+            "an interrupted spawn": [frame(SPAWN, 2, part, flags=1),
+                                     frame(SIGNAL, 1, b"\x0f")],
+            "two half spawns": [frame(SPAWN, 2, part, flags=1),
+                                frame(SPAWN, 3, part, flags=1)],
+            "a request": [b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"],
+        }
+        fds = None
+        for name, frames in cases.items():
+            with self.subTest(name):
+                self.bad_client(*frames)
+            # The sandbox and the others are not affected.
+            x = self.a.exec_wire(self.box)
+            x.spawn(["echo", name])
+            self.assertEqual(x.finish()[1].decode(), name)
+            x.close()
+            fds = fds or self.a.fds()
+        self.fds_settle(fds)
+        shown = self.a.api("GET", f"/v1/sandboxes/{self.box}").json
+        self.assertFalse(shown["degraded"])
+
+    def test_no_hello(self):
+        box = self.a.create()
+        s = socket.socket(socket.AF_UNIX)
+        s.connect(self.a.sock)
+        s.settimeout(3)
+        s.sendall(f"POST /v1/sandboxes/{box}/exec HTTP/1.1\r\nHost: x\r\n"
+                  "Connection: Upgrade\r\nUpgrade: carrel-wire/1\r\n\r\n"
+                  "GET / HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+        got = b""
+        while True:
+            try:
+                more = s.recv(4096)
+            except ConnectionResetError:
+                break
+            if not more:
+                break
+            got += more
+        self.assertTrue(got.startswith(b"HTTP/1.1 101 "))
+        self.assertEqual(got.count(b"HTTP/1.1"), 1)
+
+    def test_late_frames_for_an_ended_channel_are_fine(self):
+        box = self.a.create()
+        x = self.a.exec_wire(box)
+        x.spawn(["echo", "hi"])
+        self.assertEqual(x.finish()[0], 0)
+        x.send(SIGNAL, 1, b"\x0f")
+        x.send(ACK, 1, struct.pack("<BQ", 1, 2))
+        x.send(INPUT, 1, struct.pack("<Q", 0) + b"x")
+        x.spawn(["echo", "again"])
+        self.assertEqual(x.finish()[1], b"again")
+
+    def test_too_many_processes(self):
+        box = self.a.create()
+        x = self.a.exec_wire(box)
+        for n in range(256):
+            x.spawn(["sleep"], channel=n + 1)
+            self.assertEqual(x.recv()[:2], (STARTED, n + 1))
+        x.spawn(["sleep"], channel=1000)
+        self.assertEqual(x.recv()[:2], (FAILED, 1000))
+
+    def test_client_leaves(self):
+        """Its processes are told: nobody listens any more."""
+        frames = []
+
+        def listen(peer):
+            peer.hello()
+            channel, _, _ = peer.spawned()
+            peer.send(STARTED, channel, struct.pack("<I", 2))
+            frames.append(peer.recv())
+            # Under way when the client left: dropped.
+            peer.output(channel, b"too late")
+            peer.exit(channel)
+            _, argv, _ = peer.spawned()
+            frames.append(argv)
+        self.w.behave = listen
+        box = self.a.create()
+        fds = self.a.fds()
+        x = self.a.exec_wire(box)
+        x.spawn(["x"], channel=5)
+        self.assertEqual(x.recv()[:2], (STARTED, 5))
+        x.close()
+        wait_for("a detach", lambda: frames, 3)
+        self.assertEqual(frames[0][0], DETACH)
+        self.fds_settle(fds)
+        y = self.a.exec_wire(box)
+        y.spawn(["second"])
+        wait_for("the next request", lambda: frames[1:], 3)
+        self.assertEqual(frames[1], ["second"])
+        self.assertFalse(self.a.api("GET", f"/v1/sandboxes/{box}").json["degraded"])
+
+    def test_run_client_leaves(self):
+        x = self.a.run_wire()
+        x.spawn(["sleep"])
+        self.assertEqual(x.recv()[0], STARTED)
+        self.assertEqual(self.a.ids(), [x.headers["sandbox-id"]])
+        x.close()
+        wait_for("its sandbox is gone", lambda: not self.w.boxes, 3)
+        self.assertEqual(self.a.ids(), [])
+
+    def test_create_client_leaves(self):
+        """The answer never arrived: what it made goes away."""
+        self.w.silent = {LAUNCH}
+        s = socket.socket(socket.AF_UNIX)
+        s.connect(self.a.sock)
+        s.sendall(b"POST /v1/sandboxes HTTP/1.1\r\nHost: x\r\n"
+                  b"Content-Length: 16\r\n\r\n{\"name\":\"taken\"}")
+        op = wait_for("a launch", lambda: [x for x in self.w.seen
+                                           if x[0] == LAUNCH], 3)[0]
+        s.close()
+        time.sleep(0.1)
+        # The answer comes late, and finds nobody.
+        self.w.boxes[op[1]] = fake_warden.Agent(self.w, op[1])
+        for seq in range(1, 20):
+            self.w.reply(self.w.conn, LAUNCH, seq)
+        wait_for("it was killed", lambda: (KILL, op[1]) in self.w.seen, 3)
+
+    def test_pings(self):
+        box = self.a.create()
+        x = self.a.exec_wire(box)
+        y = self.a.exec_wire(box)
+        for n in range(10):
+            x.send(PING, n, b"x%d" % n)
+            y.send(PING, 3, b"y%d" % n)
+        for n in range(10):
+            self.assertEqual(x.recv(), (PONG, n, b"x%d" % n))
+            self.assertEqual(y.recv(), (PONG, 3, b"y%d" % n))
+
+    def test_env_of_the_spec(self):
+        box = self.a.create(env={"A": "spec", "B": "spec"})
+        x = self.a.exec_wire(box)
+        x.spawn(["env"], env=["B=mine", "C=mine"])
+        self.assertEqual(sorted(x.finish()[1].decode().split("\n")),
+                         ["A=spec", "B=mine", "C=mine"])
+        # A request of many frames, too.
+        x.spawn(["env", "z" * 200000], env=["B=mine"])
+        self.assertEqual(sorted(x.finish()[1].decode().split("\n")),
+                         ["A=spec", "B=mine"])
+
+    def test_env_that_makes_it_too_large(self):
+        box = self.a.create(env={"A": "v" * 30000})
+        x = self.a.exec_wire(box)
+        x.spawn(["env", "z" * ((1 << 20) - 1000)])
+        with self.assertRaises(WireError) as failed:
+            x.finish()
+        self.assertEqual(failed.exception.args[0], 7)  # E2BIG
+        x.spawn(["echo", "fine"])
+        self.assertEqual(x.finish()[1], b"fine")
+
+
+def spawn_body(argv):
+    body = struct.pack("<IHH", 0, 0, 0) + harness.pack_str("") * 2
+    body += struct.pack("<I", len(argv))
+    body += b"".join(harness.pack_str(w) for w in argv)
+    return body + struct.pack("<I", 0)
+
+
+class NoWarden(ApiCase):
+    def test_requests_wait_for_it(self):
+        box = self.a.create()
+        self.w.crash()
+        later = threading.Timer(0.7, self.w.listen)
+        later.start()
+        began = time.monotonic()
+        other = self.a.create()
+        self.assertGreater(time.monotonic() - began, 0.5)
+        self.assertEqual(sorted(self.a.ids()), sorted([box, other]))
+
+    def test_then_they_are_told(self):
+        box = self.a.create()
+        x = self.a.exec_wire(box)
+        x.spawn(["sleep"])
+        self.assertEqual(x.recv()[0], STARTED)
+        self.w.crash()
+        began = time.monotonic()
+        r = self.a.api("POST", "/v1/sandboxes", {})
+        self.assertEqual((r.status, r.json["error"]), (503, "warden_unavailable"))
+        self.assertLess(4, time.monotonic() - began)
+        self.assertLess(time.monotonic() - began, 7)
+        # What does not need it goes on.
+        self.assertEqual(self.a.ids(), [box])
+        x.send(PING, 0, b"still there")
+        self.assertEqual(x.recv(), (PONG, 0, b"still there"))
+        y = self.a.exec_wire(box)
+        y.spawn(["echo", "fine"])
+        self.assertEqual(y.finish()[1], b"fine")
+        # Back again, without the sandbox.
+        self.w.boxes.pop(box).end()
+        self.w.listen()
+        wait_for("it is forgotten", lambda: not self.a.ids(), 3)
+
+    def test_a_kill_is_asked_for_again(self):
+        box = self.a.create()
+        self.w.silent = {KILL}
+        got = []
+        t = threading.Thread(target=lambda: got.append(
+            self.a.api("DELETE", f"/v1/sandboxes/{box}")))
+        t.start()
+        wait_for("the kill", lambda: (KILL, box) in self.w.seen, 3)
+        self.w.crash()
+        self.w.silent = set()
+        self.w.listen()
+        t.join(5)
+        self.assertEqual(got[0].status, 204)
+        self.assertEqual(self.a.ids(), [])
+        self.assertEqual(self.w.boxes, {})
+
+    def test_a_launch_that_was_cut_off_leaves_nothing(self):
+        self.w.silent = {LAUNCH}
+        got = []
+        t = threading.Thread(target=lambda: got.append(
+            self.a.api("POST", "/v1/sandboxes", {"name": "n"})))
+        t.start()
+        op = wait_for("the launch", lambda: [x for x in self.w.seen
+                                             if x[0] == LAUNCH], 3)[0]
+        # It was launched, but nobody could say so.
+        self.w.boxes[op[1]] = fake_warden.Agent(self.w, op[1])
+        self.w.boxes[op[1]].spec = struct.pack(
+            LAUNCH_SPEC, op[1].encode(), b"", b"", 0, 0, 0, 0, 0)
+        self.w.crash()
+        t.join(5)
+        self.assertEqual(got[0].json["error"], "warden_unavailable")
+        self.w.silent = set()
+        self.w.listen()
+        wait_for("it is killed", lambda: not self.w.boxes, 3)
+        self.a.create(name="n")
+
+    def test_launch_errors(self):
+        for code, status, word in ((28, 507, "no_space"), (95, 501, "not_supported"),
+                                   (2, 500, "internal"), (11, 503, "try_again")):
+            self.w.refuse = {LAUNCH: (code, "because")}
+            r = self.a.api("POST", "/v1/sandboxes", {"name": "again"})
+            self.assertEqual((r.status, r.json["error"], r.json["message"]),
+                             (status, word, "because"))
+            self.assertEqual(self.a.ids(), [])
+        self.w.refuse = {}
+        self.a.create(name="again")
+
+
+class Restart(ApiCase):
+    def test_reconcile(self):
+        """kill -9: rows stay, what has no row is killed."""
+        kept = self.a.create(name="kept", timeout=3600, env={"A": "b"})
+        lost = self.a.create(name="lost")
+        x = self.a.run_wire()
+        x.spawn(["sleep"])
+        self.assertEqual(x.recv()[0], STARTED)
+        before = self.a.api("GET", f"/v1/sandboxes/{kept}").json
+        self.a.kill()
+        self.w.boxes.pop(lost).end()
+        gone = "i" + "z" * 26
+        self.w.images.add(gone)
+        self.a.start()
+        self.assertEqual(self.a.ids(), [kept])
+        wait_for("the run's sandbox is killed",
+                 lambda: list(self.w.boxes) == [kept], 3)
+        wait_for("the image without a name is removed",
+                 lambda: gone not in self.w.images, 3)
+        self.assertEqual(self.a.api("GET", f"/v1/sandboxes/{kept}").json, before)
+        y = self.a.exec_wire("kept")
+        y.spawn(["env"])
+        self.assertEqual(y.finish()[1], b"A=b")
+        self.a.create(name="lost")
+        r = self.a.api("POST", "/v1/sandboxes", {"name": "kept"})
+        self.assertEqual((r.status, r.json["error"]), (409, "conflict"))
+
+    def test_deadlines_go_on(self):
+        box = self.a.create(timeout=2)
+        self.a.kill()
+        self.a.start()
+        self.assertEqual(self.a.ids(), [box])
+        wait_for("it is removed", lambda: not self.a.ids(), 4)
+        self.assertEqual(self.w.boxes, {})
+
+    def test_deadline_passes_while_away(self):
+        self.a.create(timeout=1)
+        self.a.kill()
+        time.sleep(1.2)
+        self.a.start()
+        wait_for("it is removed", lambda: not self.a.ids() and not self.w.boxes, 2)
+
+    def test_an_image_that_is_not_there_any_more(self):
+        self.a.put_image("other")
+        self.a.kill()
+        self.w.images.clear()
+        self.a.start()
+        self.assertEqual(self.a.api("GET", "/v1/images").json, {"images": []})
+        r = self.a.api("POST", "/v1/sandboxes", {})
+        self.assertEqual(r.status, 404)
+        self.assertIn("image build", r.json["message"])
+
+    def test_newer_state_is_refused(self):
+        self.a.kill()
+        with open(f"{self.a.state_dir}/FORMAT", "w") as f:
+            f.write("2\n")
+        with self.assertRaisesRegex(AssertionError, "format 2.*newer"):
+            self.a.start()
+        with open(f"{self.a.state_dir}/FORMAT", "w") as f:
+            f.write("1\n")
+        self.a.start()
+
+
+if __name__ == "__main__":
+    harness.main()
