@@ -116,15 +116,17 @@ static void import_free(struct deferred *d)
 	free(container_of(d, struct import, gone));
 }
 
-/* The worker has ended and its group is gone: what waited can go on. */
-static void import_finish(struct import *i)
+/* What waited for the worker, or for a commit, can go on. */
+static void import_go_on(struct import *i)
 {
-	struct warden *w = i->w;
-	struct list *pos, *tmp;
+	struct list waiting, *pos, *tmp;
 
-	slot_free(w, i->slot);
-	i->ended = true;
+	list_init(&waiting);
 	list_each (pos, tmp, &i->waiters) {
+		list_del(pos);
+		list_add(&waiting, pos);
+	}
+	list_each (pos, tmp, &waiting) {
 		struct waiter *wt = container_of(pos, struct waiter, node);
 
 		list_del(&wt->node);
@@ -133,7 +135,10 @@ static void import_finish(struct import *i)
 		else
 			import_remove(i, wt);
 	}
+	drop_orphan(i);
 }
+
+static void drop_orphan(struct import *i);
 
 static void import_clean(struct timer *t)
 {
@@ -144,8 +149,11 @@ static void import_clean(struct timer *t)
 		log_warn("%s", e.msg);
 	if (cgroup_remove(&i->w->cg, i->slot) < 0)
 		timer_set(&i->w->loop, t, RETRY_MS, import_clean);
-	else
-		import_finish(i);
+	else {
+		slot_free(i->w, i->slot);
+		i->ended = true;
+		import_go_on(i);
+	}
 }
 
 static void worker_ended(struct io *io, uint32_t events)
@@ -162,42 +170,107 @@ static void worker_ended(struct io *io, uint32_t events)
 
 static void import_done(struct import *i)
 {
+	if (list_empty(&i->node))
+		return; /* already: the node is in no list */
 	list_del(&i->node);
 	i->w->n_imports--;
 	loop_defer(&i->w->loop, &i->gone, import_free);
+}
+
+static int commit_work(struct job *j, struct err *e)
+{
+	struct import *i = container_of(j, struct import, job);
+
+	return store_image_commit(&j->w->store, i->id, e);
+}
+
+/* The first waiter is the one who asked for the commit. */
+static void commit_done(struct job *j, const struct err *e)
+{
+	struct import *i = container_of(j, struct import, job);
+	struct waiter *wt = container_of(i->waiters.next, struct waiter, node);
+
+	list_del(&wt->node);
+	i->committing = false;
+	answer(wt, e);
+	if (e->code == 0)
+		import_done(i);
+	import_go_on(i);
 }
 
 void import_commit(struct import *i, struct waiter *wt)
 {
 	struct err e = { 0 };
 
-	if (!i->ended) {
+	if (!i->ended || i->committing) {
 		list_add(&i->waiters, &wt->node);
 		return;
 	}
+	i->job = (struct job){ .w = i->w,
+			       .work = commit_work,
+			       .done = commit_done };
 	if (!i->ok)
 		err_set(&e, EBADMSG, "image %s was not unpacked", i->id);
-	else if (store_image_commit(&i->w->store, i->id, &e) == 0)
-		import_done(i);
+	else if (job_start(&i->job, &e) == 0) {
+		i->committing = true;
+		list_add(&i->waiters, &wt->node);
+		return;
+	}
 	answer(wt, &e);
+}
+
+static void discard(struct import *i, struct err *e)
+{
+	if (store_image_discard(&i->w->store, i->id, e) == 0) {
+		import_done(i);
+		sweep_soon(i->w);
+	}
+}
+
+static void stop_worker(struct import *i)
+{
+	if (i->pid_io.fd >= 0)
+		syscall(SYS_pidfd_send_signal, i->pid_io.fd, SIGKILL, NULL, 0);
 }
 
 void import_remove(struct import *i, struct waiter *wt)
 {
 	struct err e = { 0 };
 
-	if (!i->ended) {
-		if (i->pid_io.fd >= 0)
-			syscall(SYS_pidfd_send_signal, i->pid_io.fd, SIGKILL,
-				NULL, 0);
+	if (!i->ended || i->committing) {
+		stop_worker(i);
 		list_add(&i->waiters, &wt->node);
 		return;
 	}
-	if (store_image_discard(&i->w->store, i->id, &e) == 0) {
-		import_done(i);
-		sweep_soon(i->w);
-	}
+	discard(i, &e);
 	answer(wt, &e);
+}
+
+/* Nobody will ask for the result any more. */
+static void drop_orphan(struct import *i)
+{
+	struct err e = { 0 };
+
+	if (i->owner || !i->ended || i->committing || list_empty(&i->node))
+		return;
+	discard(i, &e);
+	if (e.code)
+		log_warn("image=%s %s, left for the next start", i->id, e.msg);
+}
+
+void imports_orphan(struct warden *w, const struct conn *owner)
+{
+	struct list *pos, *tmp;
+
+	list_each (pos, tmp, &w->imports) {
+		struct import *i = container_of(pos, struct import, node);
+
+		if (i->owner != owner)
+			continue;
+		i->owner = NULL;
+		stop_worker(i);
+		drop_orphan(i);
+	}
 }
 
 /* The staged directory, with the worker's ids mapped to plain ones. */
@@ -266,7 +339,8 @@ static int start_in_part(struct warden *w, struct import *i, struct part *p,
 	return 0;
 }
 
-int import_start(struct warden *w, const char *id, int fds[2], struct err *e)
+int import_start(struct warden *w, const char *id, const struct conn *owner,
+		 int fds[2], struct err *e)
 {
 	struct import *i;
 	struct part p;
@@ -281,6 +355,7 @@ int import_start(struct warden *w, const char *id, int fds[2], struct err *e)
 	i = xcalloc(1, sizeof(*i));
 	i->w = w;
 	i->slot = p.slot;
+	i->owner = owner;
 	i->pid_io.fd = -1;
 	memcpy(i->id, id, ID_CAP);
 	list_init(&i->waiters);

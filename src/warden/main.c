@@ -94,7 +94,7 @@ static int start(struct warden *w, struct err *e)
 {
 	size_t i;
 
-	w->listen_io.fd = w->signal_io.fd = w->sweep_io.fd = -1;
+	w->listen_io.fd = w->signal_io.fd = -1;
 	list_init(&w->conns);
 	list_init(&w->imports);
 	list_init(&w->kill_all);

@@ -31,6 +31,7 @@ static void conn_close(struct conn *c)
 	io_close(&c->w->loop, &c->io);
 	list_del(&c->node);
 	c->w->n_conns--;
+	imports_orphan(c->w, c);
 	if (c->refs == 0)
 		loop_defer(&c->w->loop, &c->gone, conn_free);
 }
@@ -186,7 +187,7 @@ static void do_image_import(struct warden *w, struct warden_req *q,
 	struct warden_rep rep = { 0 };
 	int fds[2] = { -1, -1 };
 
-	if (import_start(w, q->id, fds, &rep.err) < 0)
+	if (import_start(w, q->id, wt->conn, fds, &rep.err) < 0)
 		answer_rep(wt, &rep, NULL, 0);
 	else
 		answer_rep(wt, &rep, fds, 2);

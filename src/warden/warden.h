@@ -9,7 +9,8 @@
  *	record.c    what is written down about them, and adoption after a crash
  *	slots.c	    ranges of ids, parts made ahead
  *	import.c    workers that fill images
- *	sweep.c	    the child that destroys discarded volumes
+ *	sweep.c	    destroys discarded volumes
+ *	job.c	    slow work in a child
  */
 #pragma once
 
@@ -73,6 +74,15 @@ struct box {
 	struct deferred gone;
 };
 
+/* The owner sets w, work and done; `done` hears what `work` returned. */
+struct job {
+	struct warden *w;
+	int (*work)(struct job *j, struct err *e); /* in the child */
+	void (*done)(struct job *j, const struct err *e);
+	struct io pid_io;
+	int err_fd;
+};
+
 struct import {
 	struct list node;
 	struct warden *w;
@@ -80,7 +90,10 @@ struct import {
 	unsigned slot;
 	struct io pid_io; /* fd -1 once the worker has ended */
 	struct timer retry;
-	bool ended, ok, doomed;
+	bool ended, ok;
+	bool committing;
+	const struct conn *owner; /* NULL: gone */
+	struct job job;           /* the commit */
 	struct list waiters; /* commits and removals that wait for its end */
 	struct deferred gone;
 };
@@ -112,7 +125,8 @@ struct warden {
 	unsigned n_stock;
 	struct timer stock_timer;
 	/* sweeper */
-	struct io sweep_io; /* fd -1: none runs */
+	struct job sweep_job;
+	bool sweeping;
 	struct timer sweep_timer;
 	bool sweep_again;
 };
@@ -149,12 +163,17 @@ uint64_t process_start_time(int proc_fd, pid_t pid);
 int adopt_all(struct warden *w, struct err *e) MUST_CHECK;
 
 /* import.c */
-int import_start(struct warden *w, const char *id, int fds[2],
-		 struct err *e) MUST_CHECK;
+int import_start(struct warden *w, const char *id, const struct conn *owner,
+		 int fds[2], struct err *e) MUST_CHECK;
+/* `owner` is going: what it imported is not wanted any more. */
+void imports_orphan(struct warden *w, const struct conn *owner);
 struct import *import_find(struct warden *w, const char *id);
 /* Both answer the waiter, now or when the worker has ended. */
 void import_commit(struct import *i, struct waiter *wt);
 void import_remove(struct import *i, struct waiter *wt);
+
+/* job.c */
+int job_start(struct job *j, struct err *e) MUST_CHECK;
 
 /* sweep.c */
 void sweep_soon(struct warden *w);
