@@ -116,6 +116,8 @@ static void import_free(struct deferred *d)
 	free(container_of(d, struct import, gone));
 }
 
+static void drop_orphan(struct import *i);
+
 /* What waited for the worker, or for a commit, can go on. */
 static void import_go_on(struct import *i)
 {
@@ -137,8 +139,6 @@ static void import_go_on(struct import *i)
 	}
 	drop_orphan(i);
 }
-
-static void drop_orphan(struct import *i);
 
 static void import_clean(struct timer *t)
 {
