@@ -13,11 +13,13 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -112,8 +114,9 @@ static void box_ids(const struct box *b)
 	    setns(b->userns_fd, CLONE_NEWUSER) < 0 ||
 	    prctl(PR_SET_SECUREBITS, SECBIT_NO_SETUID_FIXUP) < 0)
 		box_die("ids");
-	for (i = 0; i < 64; i++)
-		if (!(AGENT_CAPS >> i & 1) && i < 41 &&
+	for (i = 0; i < 41; i++)
+		if (!((uint64_t)AGENT_CAPS >> i & 1) &&
+		    prctl(PR_CAPBSET_READ, i) >= 0 &&
 		    prctl(PR_CAPBSET_DROP, i) < 0)
 			box_die("bounding set");
 	if (syscall(SYS_capset, &head, caps) < 0)
@@ -138,6 +141,7 @@ static void box_child(const struct box *b, bool sudo)
 		snprintf(path, sizeof(path), "%s/agent/cgroup.procs", b->group);
 		box_file(path, "0", 0);
 	}
+	setrlimit(RLIMIT_CORE, &(struct rlimit){ 1, 1 });
 	box_mounts(b);
 	oom = open("/proc/self/oom_score_adj", O_WRONLY);
 	snprintf(words[0], sizeof(words[0]), "listen=%d", b->listen_fd);

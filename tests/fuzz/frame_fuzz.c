@@ -1,0 +1,123 @@
+/*
+ * The wire codec as both sides use it: a hello, then frames; spawn requests
+ * joined over FRAME_MORE, exits. What can be read is written again and must
+ * read the same.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "wire/frame.h"
+#include "wire/pack.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void require(int ok)
+{
+	if (!ok)
+		abort();
+}
+
+static void join(struct buf *in, struct buf *whole)
+{
+	struct frame f;
+
+	while (frame_get(in, &f) == 1) {
+		buf_add(whole, f.payload, f.len);
+		buf_eat(in, FRAME_HEAD + f.len);
+	}
+}
+
+static void same_words(const char **a, const char **b, size_t n)
+{
+	size_t i;
+
+	for (i = 0; i < n; i++)
+		require(strcmp(a[i], b[i]) == 0);
+	require(a[n] == NULL && b[n] == NULL);
+}
+
+static void on_spawn(const struct buf *request)
+{
+	struct buf frames = { 0 }, again = { 0 };
+	struct spawn s, t;
+
+	if (spawn_get(buf_data(request), buf_len(request), &s) < 0)
+		return;
+	if (spawn_put(&frames, 3, &s) == 0) {
+		join(&frames, &again);
+		require(buf_len(&again) == buf_len(request));
+		require(spawn_get(buf_data(&again), buf_len(&again), &t) == 0);
+		require(s.argc == t.argc && s.envc == t.envc);
+		require(strcmp(s.user, t.user) == 0);
+		require(strcmp(s.cwd, t.cwd) == 0);
+		same_words(s.argv, t.argv, s.argc);
+		same_words(s.env, t.env, s.envc);
+		spawn_done(&t);
+	}
+	buf_done(&frames);
+	buf_done(&again);
+	spawn_done(&s);
+}
+
+static void on_exit_frame(const struct frame *f)
+{
+	struct exit_info x, y;
+	struct buf b = { 0 };
+	struct frame g;
+
+	if (exit_get(f, &x) < 0)
+		return;
+	exit_put(&b, f->channel, &x);
+	require(frame_get(&b, &g) == 1 && exit_get(&g, &y) == 0);
+	require(g.len == f->len && memcmp(g.payload, f->payload, g.len) == 0);
+	buf_done(&b);
+}
+
+static void on_frame(const struct frame *f, struct buf *request)
+{
+	struct unpack u = unpack_init(f->payload, f->len);
+	size_t n;
+
+	switch (f->type) {
+	case FRAME_SPAWN:
+		if (f->len > SPAWN_MAX - buf_len(request))
+			return;
+		buf_add(request, f->payload, f->len);
+		if (f->flags & FRAME_MORE)
+			return;
+		on_spawn(request);
+		buf_clear(request);
+		break;
+	case FRAME_EXIT:
+		on_exit_frame(f);
+		break;
+	case FRAME_FAILED:
+		unpack_u32(&u);
+		require(strlen(unpack_str(&u)) <= f->len);
+		break;
+	default:
+		unpack_u8(&u);
+		unpack_u64(&u);
+		unpack_rest(&u, &n);
+		require(n <= f->len);
+	}
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct buf in = { 0 }, request = { 0 };
+	struct hello h;
+	struct frame f;
+
+	buf_add(&in, data, size);
+	if (hello_get(&in, &h) == 1) {
+		while (frame_get(&in, &f) == 1) {
+			on_frame(&f, &request);
+			buf_eat(&in, FRAME_HEAD + f.len);
+		}
+	}
+	buf_done(&in);
+	buf_done(&request);
+	return 0;
+}

@@ -1,0 +1,226 @@
+#include "wire/frame.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/auto.h"
+#include "check.h"
+#include "wire/pack.h"
+
+static void test_hello(void)
+{
+	struct hello h = { 1, 3, 7, { 1, 2, 3 } }, got = { 0 };
+	struct buf b = { 0 };
+	char whole[HELLO_LEN];
+	size_t i;
+
+	hello_put(&b, &h);
+	CHECK(buf_len(&b) == HELLO_LEN);
+	memcpy(whole, buf_data(&b), sizeof(whole));
+	buf_clear(&b);
+	for (i = 0; i < HELLO_LEN; i++) {
+		if (hello_get(&b, &got) != 0)
+			break;
+		buf_add(&b, whole + i, 1);
+	}
+	CHECK(i == HELLO_LEN);
+	CHECK(hello_get(&b, &got) == 1 && buf_len(&b) == 0);
+	CHECK(got.version_min == 1 && got.version_max == 3 &&
+	      got.features == 7);
+	CHECK(memcmp(got.nonce, h.nonce, sizeof(h.nonce)) == 0);
+	h.version_min = WIRE_VERSION + 1;
+	h.version_max = WIRE_VERSION + 2;
+	hello_put(&b, &h);
+	CHECK(hello_get(&b, &got) == -EPROTO);
+	buf_clear(&b);
+	buf_puts(&b, "G");
+	CHECK(hello_get(&b, &got) == -EBADMSG);
+	buf_done(&b);
+}
+
+static void test_frames(void)
+{
+	struct buf b = { 0 }, part = { 0 };
+	struct frame f;
+	size_t i;
+
+	frame_put(&b, FRAME_PING, 0, 0x12345678, "abc", 3);
+	CHECK(buf_len(&b) == FRAME_HEAD + 3);
+	for (i = 0; i < FRAME_HEAD + 3; i++) {
+		if (frame_get(&part, &f) != 0)
+			break;
+		buf_add(&part, buf_data(&b) + i, 1);
+	}
+	CHECK(i == FRAME_HEAD + 3);
+	CHECK(frame_get(&part, &f) == 1 && f.len == 3 && f.type == FRAME_PING);
+	CHECK(f.channel == 0x12345678 && memcmp(f.payload, "abc", 3) == 0);
+	buf_clear(&b);
+	frame_put_data(&b, FRAME_OUTPUT, 5, 2, 1ULL << 40, "xy", 2);
+	CHECK(frame_get(&b, &f) == 1 && f.len == 11 && f.payload[0] == 2);
+	CHECK(f.payload[6] == 1 && f.payload[9] == 'x');
+	buf_clear(&b);
+	frame_put_data(&b, FRAME_INPUT, 5, 0, 3, "xy", 2);
+	CHECK(frame_get(&b, &f) == 1 && f.len == 10 && f.payload[0] == 3);
+	buf_done(&b);
+	buf_done(&part);
+}
+
+static void test_refused(void)
+{
+	static const struct {
+		uint8_t raw[FRAME_HEAD];
+		int want;
+	} heads[] = {
+		{ { 0, 0, 0, 0, 1 }, 1 },
+		{ { 0, 0, 1, 0, 1 }, 0 },                /* 64 KiB: allowed */
+		{ { 1, 0, 1, 0, 1 }, -EBADMSG },         /* one more */
+		{ { 0, 0, 0, 0x80, 1 }, -EBADMSG },      /* 2^31 */
+		{ { 255, 255, 255, 255, 1 }, -EBADMSG }, /* 2^32 - 1 */
+		{ { 0, 0, 0, 0, 1, 2 }, -EBADMSG },      /* unknown flag */
+		{ { 0, 0, 0, 0, 1, 0, 1 }, -EBADMSG },   /* must be zero */
+		{ { 0, 0, 0, 0, 1, 0, 0, 9 }, -EBADMSG },
+	};
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(heads); i++) {
+		struct buf b = { 0 };
+		struct frame f;
+
+		buf_add(&b, heads[i].raw, FRAME_HEAD);
+		CHECK(frame_get(&b, &f) == heads[i].want);
+		buf_done(&b);
+	}
+}
+
+/* Joins the frames of a spawn as a receiver does. */
+static size_t join(struct buf *in, struct buf *whole)
+{
+	struct frame f;
+	size_t n = 0;
+	uint8_t more = FRAME_MORE;
+
+	while (more && frame_get(in, &f) == 1) {
+		more = f.flags;
+		buf_add(whole, f.payload, f.len);
+		buf_eat(in, FRAME_HEAD + f.len);
+		n++;
+	}
+	return n;
+}
+
+static void test_spawn(void)
+{
+	static char big[200000];
+	const char *argv[] = { "prog", big, "", NULL };
+	const char *env[] = { "A=b", NULL };
+	struct spawn s = { SPAWN_PTY, 10, 20, "me", "/x", 3, 1, argv, env },
+		     got;
+	struct buf b = { 0 }, whole = { 0 };
+
+	memset(big, 'z', sizeof(big) - 1);
+	CHECK(spawn_put(&b, 4, &s) == 0);
+	CHECK(join(&b, &whole) == 4 && buf_len(&b) == 0);
+	CHECK(spawn_get(buf_data(&whole), buf_len(&whole), &got) == 0);
+	CHECK(got.flags == SPAWN_PTY && got.rows == 10 && got.cols == 20);
+	CHECK(got.argc == 3 && got.envc == 1 && !got.argv[3] && !got.env[1]);
+	CHECK_STR(got.user, "me");
+	CHECK_STR(got.cwd, "/x");
+	CHECK_STR(got.argv[1], big);
+	CHECK_STR(got.argv[2], "");
+	CHECK_STR(got.env[0], "A=b");
+	spawn_done(&got);
+	/* Cut anywhere, or with a byte too many, it is refused. */
+	CHECK(spawn_get(buf_data(&whole), buf_len(&whole) - 1, &got) < 0);
+	CHECK(spawn_get(buf_data(&whole), 3, &got) < 0);
+	buf_add(&whole, "", 1);
+	CHECK(spawn_get(buf_data(&whole), buf_len(&whole), &got) < 0);
+	buf_done(&b);
+	buf_done(&whole);
+	s.argc = 0;
+	CHECK(spawn_put(&b, 4, &s) == 0 && join(&b, &whole) == 1);
+	CHECK(spawn_get(buf_data(&whole), buf_len(&whole), &got) == -EBADMSG);
+	s.argc = ARGS_MAX + 1;
+	CHECK(spawn_put(&b, 4, &s) == -E2BIG);
+	buf_done(&b);
+	buf_done(&whole);
+}
+
+static void test_spawn_limits(void)
+{
+	const char **argv = xcalloc(ARGS_MAX + 1, sizeof(*argv));
+	struct spawn s = { .argc = ARGS_MAX, .argv = argv }, got;
+	struct buf b = { 0 }, whole = { 0 };
+	static char word[200];
+	size_t i;
+
+	for (i = 0; i < ARGS_MAX; i++)
+		argv[i] = "x";
+	CHECK(spawn_put(&b, 1, &s) == 0 && join(&b, &whole) > 0);
+	CHECK(spawn_get(buf_data(&whole), buf_len(&whole), &got) == 0);
+	CHECK(got.argc == ARGS_MAX);
+	spawn_done(&got);
+	memset(word, 'y', sizeof(word) - 1);
+	for (i = 0; i < ARGS_MAX; i++)
+		argv[i] = word;
+	CHECK(spawn_put(&b, 1, &s) == -E2BIG && buf_len(&b) == 0);
+	/* A count that promises more than there is. */
+	buf_clear(&whole);
+	pack_u32(&whole, 0);
+	pack_u32(&whole, 0);
+	pack_str(&whole, "");
+	pack_str(&whole, "");
+	pack_u32(&whole, ARGS_MAX + 1);
+	CHECK(spawn_get(buf_data(&whole), buf_len(&whole), &got) == -EBADMSG);
+	buf_done(&b);
+	buf_done(&whole);
+	free(argv);
+}
+
+static void test_strings(void)
+{
+	struct buf b = { 0 };
+	struct unpack u;
+
+	pack_str(&b, "abc");
+	b.p[5] = '\0'; /* a NUL inside */
+	u = unpack_init(buf_data(&b), buf_len(&b));
+	CHECK_STR(unpack_str(&u), "");
+	CHECK(!unpack_ok(&u));
+	buf_clear(&b);
+	pack_u32(&b, 0xffffffff);
+	u = unpack_init(buf_data(&b), buf_len(&b));
+	CHECK_STR(unpack_str(&u), "");
+	CHECK(!unpack_ok(&u));
+	buf_done(&b);
+}
+
+static void test_exit(void)
+{
+	struct exit_info x = { 1, 9, 123456789012ULL, 5, 1ULL << 33 }, got;
+	struct buf b = { 0 };
+	struct frame f;
+
+	exit_put(&b, 8, &x);
+	CHECK(frame_get(&b, &f) == 1 && f.type == FRAME_EXIT && f.channel == 8);
+	CHECK(exit_get(&f, &got) == 0 && got.signaled == 1 && got.code == 9);
+	CHECK(got.user_us == x.user_us && got.sys_us == 5 &&
+	      got.max_rss_bytes == x.max_rss_bytes);
+	f.len--;
+	CHECK(exit_get(&f, &got) == -EBADMSG);
+	f.len++;
+	b.p[FRAME_HEAD] = 2;
+	CHECK(exit_get(&f, &got) == -EBADMSG);
+	buf_done(&b);
+}
+
+int main(void)
+{
+	test_hello();
+	test_frames();
+	test_refused();
+	test_spawn();
+	test_spawn_limits();
+	test_strings();
+	test_exit();
+	return CHECK_DONE();
+}
