@@ -73,6 +73,10 @@ static int open_or_make(int root_fd, const char *parent, const char *path,
 	return fd;
 }
 
+/*
+ * By offset: the warden opened the file once for all imports, whose position
+ * in it would be one and the same.
+ */
 static int copy_shim(int from_fd, int to_fd, struct err *e)
 {
 	char block[64 * 1024];
@@ -80,7 +84,7 @@ static int copy_shim(int from_fd, int to_fd, struct err *e)
 	ssize_t n;
 	int r;
 
-	while ((n = read_full(from_fd, block, sizeof(block))) > 0) {
+	while ((n = pread(from_fd, block, sizeof(block), (off_t)total)) > 0) {
 		total += (uint64_t)n;
 		if (total > SHIM_BYTES_MAX)
 			return err_set(e, EFBIG, "the sudo program is not one");
@@ -90,11 +94,11 @@ static int copy_shim(int from_fd, int to_fd, struct err *e)
 			return err_sys(e, "write /usr/local/bin/sudo");
 		}
 	}
-	if (n < 0 || total == 0) {
-		errno = n < 0 ? (int)-n : ENODATA;
-		return err_sys(e, "read the sudo program");
-	}
-	return 0;
+	if (n == 0 && total > 0)
+		return 0;
+	if (n == 0)
+		errno = ENODATA;
+	return err_sys(e, "read the sudo program");
 }
 
 static int install_shim(int root_fd, int shim_fd, struct err *e)

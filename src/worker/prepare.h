@@ -8,5 +8,5 @@
 
 #include "base/err.h"
 
-/* `shim_fd`: the sudo program, open for reading, at its start. */
+/* `shim_fd`: the sudo program, open for reading at any position. */
 int prepare(int root_fd, int shim_fd, struct err *e) MUST_CHECK;
