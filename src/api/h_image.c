@@ -68,7 +68,7 @@ static void on_image_removed(struct warden_call *c,
 	struct err e = rep->err;
 
 	(void)fds;
-	/* The spares that used it are on their way out. */
+	/* Spares and sandboxes that used it are on their way out. */
 	if (e.code == EBUSY && r->tries++ < SPARES_TRIES) {
 		timer_set(&r->api->loop, &r->again, SPARES_WAIT_MS,
 			  remove_again);

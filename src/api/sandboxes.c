@@ -187,15 +187,16 @@ struct sandbox *box_find(struct api *a, const char *ref, struct err *e)
 	return NULL;
 }
 
-bool image_in_use(struct api *a, const char *image_id, bool by_spares)
+bool image_in_use(struct api *a, const char *image_id, bool by_any)
 {
 	struct list *n, *next;
 
 	list_each (n, next, &a->boxes.all) {
 		struct sandbox *s = container_of(n, struct sandbox, all);
 
-		if ((by_spares || !s->spare) &&
-		    strcmp(s->image_id, image_id) == 0)
+		if (!by_any && (s->spare || s->state == BOX_ENDING))
+			continue;
+		if (strcmp(s->image_id, image_id) == 0)
 			return true;
 	}
 	return false;

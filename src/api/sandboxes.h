@@ -88,7 +88,8 @@ struct sandbox *box_by_id(struct api *a, const char *id);
 /* By id, name or unambiguous prefix; NULL with ENOENT or EEXIST in `e`. */
 struct sandbox *box_find(struct api *a, const char *ref, struct err *e);
 bool box_visible(const struct sandbox *s);
-bool image_in_use(struct api *a, const char *image_id, bool by_spares);
+/* `by_any`: also by spares and by what is on its way out. */
+bool image_in_use(struct api *a, const char *image_id, bool by_any);
 
 /*
  * A new sandbox; takes the content of `spec`. 1: `*out` runs already. 0: it
