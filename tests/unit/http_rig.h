@@ -29,8 +29,8 @@ enum {
 	RIG_SERVERS = 3  /* ordinary, short timeouts, two connections */
 };
 
+static char rig_dir[] = "/tmp/http_test.XXXXXX";
 static struct rig {
-	char dir[32];
 	char sock[RIG_SERVERS][48];
 	pid_t pid;
 	int stop_fd;
@@ -328,11 +328,10 @@ static void rig_start(void)
 {
 	int listen_fd[RIG_SERVERS], pipe_fd[2], i;
 
-	strcpy(rig.dir, "/tmp/http_test.XXXXXX");
-	if (!mkdtemp(rig.dir) || pipe2(pipe_fd, O_CLOEXEC) < 0)
+	if (!mkdtemp(rig_dir) || pipe2(pipe_fd, O_CLOEXEC) < 0)
 		abort();
 	for (i = 0; i < RIG_SERVERS; i++) {
-		snprintf(rig.sock[i], sizeof(rig.sock[i]), "%s/%d", rig.dir, i);
+		snprintf(rig.sock[i], sizeof(rig.sock[i]), "%s/%d", rig_dir, i);
 		listen_fd[i] = unix_listen_at(AT_FDCWD, rig.sock[i],
 					      SOCK_STREAM, 0600);
 		if (listen_fd[i] < 0)
@@ -359,6 +358,6 @@ static int rig_stop(void)
 	waitpid(rig.pid, &status, 0);
 	for (i = 0; i < RIG_SERVERS; i++)
 		unlink(rig.sock[i]);
-	rmdir(rig.dir);
+	rmdir(rig_dir);
 	return status;
 }
