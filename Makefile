@@ -125,6 +125,16 @@ $(B)/unit/%: tests/unit/%.c $(B)/dyn/parts.a $(B)/dyn/lib.a
 		$(LDFLAGS) -o $@ $< $(B)/dyn/parts.a $(B)/dyn/lib.a $(UNIT_LIBS)
 unit: $(UNIT)
 
+# The escape tests' attacker: one static program, without sanitizers, so that
+# it does in a sandbox exactly what it says.
+$(B)/gen/escape/allowed.inc: tests/unit/data/sandbox-syscalls.txt
+	@mkdir -p $(@D)
+	$(Q)sed 's/ .*/,/' $< > $@
+$(B)/probe: $(wildcard tests/escape/*.[ch]) $(B)/gen/escape/allowed.inc
+	$(if $(V),,@echo "  LINK    $@")
+	$(Q)$(CC) -D_GNU_SOURCE -O2 -g -std=gnu11 $(WARN) -I$(B)/gen -static \
+		-o $@ $(filter %.c,$^)
+
 # Everything, on this machine. T=pattern picks, W=n sets the workers.
 test: ##           unit, end-to-end and escape tests (root); T=pattern picks
 	@tools/deps.sh install build run test
