@@ -243,6 +243,7 @@ class FakeWarden:
         elif op == IMAGE_IMPORT:
             fds = self.start_import(box_id)
         elif op == IMAGE_COMMIT:
+            self.imports.pop(box_id)
             self.images.add(box_id)
         elif op == IMAGE_REMOVE:
             if any(text(b.spec[28:56]) == box_id for b in self.boxes.values()):
@@ -278,6 +279,8 @@ class FakeWarden:
             while got := os.read(tar_fd, 1 << 20):
                 n += len(got)
             os.write(say_fd, f"progress 1 {n}\ndone 1 {n}\n".encode())
+        except BrokenPipeError:
+            pass
         finally:
             os.close(tar_fd)
             os.close(say_fd)
