@@ -54,6 +54,7 @@ static const struct cover {
 	{ "config.gz", COVER_FILE },  { "consoles", COVER_FILE },
 	{ "crypto", COVER_FILE },     { "devices", COVER_FILE },
 	{ "diskstats", COVER_FILE },  { "interrupts", COVER_FILE },
+	{ "iomem", COVER_FILE },      { "ioports", COVER_FILE },
 	{ "kallsyms", COVER_FILE },   { "kcore", COVER_FILE },
 	{ "key-users", COVER_FILE },  { "keys", COVER_FILE },
 	{ "kmsg", COVER_FILE },       { "locks", COVER_FILE },
