@@ -319,10 +319,14 @@ static void f9(void)
 	}
 	fd = open(path, O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0600);
 	memset(mib, 0x5a, sizeof(mib));
-	errno = 0;
-	for (i = 0; fd >= 0 && i < mb + 64; i++)
-		if (write(fd, mib, sizeof(mib)) != sizeof(mib))
+	/* a short write is followed by one that says why */
+	for (i = 0; fd >= 0 && i < mb + 64;) {
+		ssize_t n = write(fd, mib, sizeof(mib));
+
+		if (n < 0)
 			break;
+		i += n == sizeof(mib);
+	}
 	if (fd < 0 || (i < mb + 64 && errno != EDQUOT && errno != ENOSPC))
 		gap("write: %s", errno_name(errno));
 	else
