@@ -398,10 +398,12 @@ class Instance:
         return found
 
     def box_pids(self):
-        """Every process in the control groups of this instance."""
+        """Every process in the control groups of this instance. Not the dead
+        that wait for a slow init after their parent was killed."""
         found = []
         for p in filter(str.isdigit, os.listdir("/proc")):
-            if self.cgroup + "/" in read(f"/proc/{p}/cgroup", " "):
+            if self.cgroup + "/" in read(f"/proc/{p}/cgroup", " ") and \
+                    "State:\tZ" not in read(f"/proc/{p}/status", " "):
                 found.append(int(p))
         return found
 
@@ -466,6 +468,11 @@ class Instance:
         return [line.split()[4] for line in
                 read("/proc/self/mountinfo").splitlines()
                 if line.split()[4].startswith(self.dir + "/")]
+
+    def pool(self):
+        """Where the pool is mounted."""
+        return [m for m in self.mounts()
+                if m.startswith(self.state_dir + "/pool")][-1]
 
     def loops(self):
         out = subprocess.run(["losetup", "-nl", "-O", "NAME,BACK-FILE"],
