@@ -32,9 +32,9 @@ static const struct v1 {
 } v1_table[] = {
 	{ "memory", true, true },  { "cpu", true, true },
 	{ "pids", true, false },   { "cpuacct", false, true },
-	{ "cpuset", false, true }, { "blkio", false, false },
+	{ "cpuset", false, true },
 };
-enum { V1_MEMORY, V1_CPU, V1_PIDS, V1_CPUACCT, V1_CPUSET, V1_BLKIO };
+enum { V1_MEMORY, V1_CPU, V1_PIDS, V1_CPUACCT, V1_CPUSET };
 static_assert(ARRAY_LEN(v1_table) == CGROUP_V1_MAX, "a row each");
 
 /* What a missing knob means: some kernels have no swap accounting. */
@@ -203,6 +203,18 @@ static void slot_name(unsigned slot, char name[16])
 	snprintf(name, 16, "b%u", slot);
 }
 
+void cgroup_box_none(struct cgroup_box *b)
+{
+	size_t i;
+
+	*b = (struct cgroup_box){ .unified_fd = -1,
+				  .user_fd = -1,
+				  .top_fd = -1,
+				  .v1_user_tasks = -1 };
+	for (i = 0; i < CGROUP_V1_MAX; i++)
+		b->v1_tasks[i] = -1;
+}
+
 void cgroup_box_close(struct cgroup_box *b)
 {
 	size_t i;
@@ -248,13 +260,8 @@ int cgroup_make(const struct cgroup_host *h, unsigned slot,
 	char name[16];
 	size_t i;
 
-	*b = (struct cgroup_box){ .slot = slot,
-				  .unified_fd = -1,
-				  .user_fd = -1,
-				  .top_fd = -1,
-				  .v1_user_tasks = -1 };
-	for (i = 0; i < CGROUP_V1_MAX; i++)
-		b->v1_tasks[i] = -1;
+	cgroup_box_none(b);
+	b->slot = slot;
 	slot_name(slot, name);
 	if (mkdirat(h->unified_fd, name, 0755) < 0)
 		return err_sys(e, "create cgroup %s", name);

@@ -4,9 +4,11 @@
  * group `user` for everything that the agent starts:
  *
  *	v2:	bN (memory, pids, io)  bN/agent  bN/user (cpu quota, memory)
- *	v1:	memory/bN pids/bN cpuacct/bN cpuset/bN blkio/bN
+ *	v1:	memory/bN pids/bN cpuacct/bN cpuset/bN
  *		cpu/bN (the agent) cpu/bN/user (quota)
  *		and in the unified tree bN, for kill and freeze
+ *
+ * On v1 io is not shared out: its controller does not see buffered writes.
  *
  * The agent is inside the memory and pids limits, but outside the cpu quota:
  * a throttled agent could neither answer nor reap.
@@ -24,7 +26,7 @@
 #include "base/err.h"
 #include "wire/warden.h"
 
-enum { CGROUP_V1_MAX = 6 };
+enum { CGROUP_V1_MAX = 5 };
 
 struct cgroup_host {
 	bool v2;                  /* the controllers are in the unified tree */
@@ -63,6 +65,8 @@ int cgroup_split(const struct cgroup_host *h, struct cgroup_box *b,
 		 uid_t agent_uid, struct err *e) MUST_CHECK;
 int cgroup_limit(const struct cgroup_host *h, const struct cgroup_box *b,
 		 const struct cgroup_limits *l, struct err *e) MUST_CHECK;
+/* Nothing open: what cgroup_box_close() leaves alone. */
+void cgroup_box_none(struct cgroup_box *b);
 void cgroup_box_close(struct cgroup_box *b);
 
 /*

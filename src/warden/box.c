@@ -69,7 +69,8 @@ struct box *box_new(struct warden *w, const struct launch_spec *s)
 	b->w = w;
 	b->spec = *s;
 	b->pid_io.fd = b->err_io.fd = -1;
-	b->part.userns_fd = b->part.cgroupns_fd = -1;
+	b->part = (struct part){ .userns_fd = -1, .cgroupns_fd = -1 };
+	cgroup_box_none(&b->part.cg);
 	list_init(&b->waiters);
 	list_add(bucket(w, s->id), &b->node);
 	w->n_boxes++;
@@ -236,13 +237,13 @@ static void launch_done(struct box *b)
 		box_end(b, NULL);
 		return;
 	}
-	part_close(&b->part);
 	list_each (pos, tmp, &b->waiters) {
 		struct waiter *wt = container_of(pos, struct waiter, node);
 
 		list_del(&wt->node);
 		answer(wt, &e);
 	}
+	part_close(&b->part);
 	stock_refill_later(w);
 }
 
@@ -308,12 +309,12 @@ static int prepare(struct box *b, int *listen_fd, struct err *e)
 	if (fd < 0)
 		return fd;
 	close(fd);
-	if (cgroup_limit(&w->cg, &b->part.cg, &limits, e) < 0)
-		return -e->code;
 	*listen_fd = make_run_dir(b, e);
 	if (*listen_fd < 0)
 		return *listen_fd;
-	return record_write(b, e);
+	if (record_write(b, e) < 0 || part_ready(w, &b->part, e) < 0)
+		return -e->code;
+	return cgroup_limit(&w->cg, &b->part.cg, &limits, e);
 }
 
 static int start(struct box *b, struct err *e)

@@ -324,7 +324,8 @@ static int start_in_part(struct warden *w, struct import *i, struct part *p,
 	AUTO_CLOSE int root_fd = -1;
 	int pid_fd;
 
-	if (cgroup_limit(&w->cg, &p->cg, &worker_limits, e) < 0)
+	if (part_ready(w, p, e) < 0 ||
+	    cgroup_limit(&w->cg, &p->cg, &worker_limits, e) < 0)
 		return -e->code;
 	root_fd = stage_mount(w, i->id, p, e);
 	if (root_fd < 0)

@@ -60,15 +60,15 @@ uint32_t slot_base(const struct warden *w, unsigned slot)
 	return (uint32_t)(w->conf.uid_base + (uint64_t)slot * SLOT_STRIDE);
 }
 
-static int make(struct warden *w, enum part_kind kind, struct part *p,
-		struct err *e)
+static int begin(struct warden *w, enum part_kind kind, struct part *p,
+		 struct err *e)
 {
 	int r = slot_take(w, &p->slot, e);
 
 	if (r < 0)
 		return r;
 	p->base = slot_base(w, p->slot);
-	r = part_make(&w->cg, w->launch.proc_fd, kind, p, e);
+	r = part_begin(&w->cg, w->launch.proc_fd, kind, p, e);
 	if (r < 0 && cgroup_remove(&w->cg, p->slot) == 0)
 		slot_free(w, p->slot);
 	return r;
@@ -81,7 +81,14 @@ int part_take(struct warden *w, enum part_kind kind, struct part *p,
 		*p = w->stock[--w->n_stock];
 		return 0;
 	}
-	return make(w, kind, p, e);
+	return begin(w, kind, p, e);
+}
+
+int part_ready(struct warden *w, struct part *p, struct err *e)
+{
+	if (p->helper == 0)
+		return 0;
+	return part_finish(&w->cg, w->launch.proc_fd, p, e);
 }
 
 static unsigned stock_size(const struct warden *w)
@@ -95,10 +102,12 @@ static void refill(struct timer *t)
 {
 	struct warden *w = container_of(t, struct warden, stock_timer);
 	struct err e = { 0 };
+	struct part *p;
 
 	if (w->n_stock >= stock_size(w))
 		return;
-	if (make(w, PART_SANDBOX, &w->stock[w->n_stock], &e) < 0) {
+	p = &w->stock[w->n_stock];
+	if (begin(w, PART_SANDBOX, p, &e) < 0 || part_ready(w, p, &e) < 0) {
 		log_warn("no part made ahead: %s", e.msg);
 		return;
 	}

@@ -143,6 +143,8 @@ void slot_free(struct warden *w, unsigned slot);
 uint32_t slot_base(const struct warden *w, unsigned slot);
 int part_take(struct warden *w, enum part_kind kind, struct part *p,
 	      struct err *e) MUST_CHECK;
+/* part_take() may give one whose second half is still to be made. */
+int part_ready(struct warden *w, struct part *p, struct err *e) MUST_CHECK;
 void stock_refill_later(struct warden *w);
 void stock_drop(struct warden *w);
 

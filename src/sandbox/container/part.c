@@ -110,11 +110,11 @@ static int use_helper(struct part *p, int proc_fd, pid_t pid, int pipe_fd,
 	return open_spaces(p, proc_fd, pid, e);
 }
 
-static int spaces_make(struct part *p, int proc_fd, enum part_kind kind,
-		       struct err *e)
+static int helper_start(struct part *p, int proc_fd, enum part_kind kind,
+			struct err *e)
 {
 	AUTO_CLOSE int pid_fd = -1;
-	int pair[2], r;
+	int pair[2];
 	pid_t pid;
 
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
@@ -129,33 +129,52 @@ static int spaces_make(struct part *p, int proc_fd, enum part_kind kind,
 		close(pair[0]);
 		return err_set(e, -pid, "start helper: %s", strerror(-pid));
 	}
-	r = use_helper(p, proc_fd, pid, pair[0], e);
-	close(pair[0]);
-	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
-		continue;
-	return r;
+	p->helper = pid;
+	p->helper_fd = pair[0];
+	return 0;
 }
 
-int part_make(const struct cgroup_host *h, int proc_fd, enum part_kind kind,
-	      struct part *p, struct err *e)
+static void helper_end(struct part *p)
 {
-	int r;
+	if (p->helper == 0)
+		return;
+	auto_close(&p->helper_fd); /* it sees the end, and ends */
+	while (waitpid(p->helper, NULL, 0) < 0 && errno == EINTR)
+		continue;
+	p->helper = 0;
+}
 
-	p->userns_fd = p->cgroupns_fd = -1;
-	r = cgroup_make(h, p->slot, &p->cg, e);
-	if (r == 0)
-		r = spaces_make(p, proc_fd, kind, e);
+static int failed(struct part *p, struct err *e)
+{
+	part_close(p);
+	return err_wrap(e, "prepare slot %u", p->slot);
+}
+
+int part_begin(const struct cgroup_host *h, int proc_fd, enum part_kind kind,
+	       struct part *p, struct err *e)
+{
+	p->userns_fd = p->cgroupns_fd = p->helper_fd = -1;
+	p->helper = 0;
+	if (cgroup_make(h, p->slot, &p->cg, e) < 0 ||
+	    helper_start(p, proc_fd, kind, e) < 0)
+		return failed(p, e);
+	return 0;
+}
+
+int part_finish(const struct cgroup_host *h, int proc_fd, struct part *p,
+		struct err *e)
+{
+	int r = use_helper(p, proc_fd, p->helper, p->helper_fd, e);
+
+	helper_end(p);
 	if (r == 0)
 		r = cgroup_split(h, &p->cg, part_agent_uid(p), e);
-	if (r < 0) {
-		part_close(p);
-		return err_wrap(e, "prepare slot %u", p->slot);
-	}
-	return 0;
+	return r < 0 ? failed(p, e) : 0;
 }
 
 void part_close(struct part *p)
 {
+	helper_end(p);
 	cgroup_box_close(&p->cg);
 	auto_close(&p->userns_fd);
 	auto_close(&p->cgroupns_fd);

@@ -16,6 +16,9 @@ struct part {
 	uint32_t base; /* host's id of the sandbox's 0 */
 	struct cgroup_box cg;
 	int userns_fd, cgroupns_fd;
+	/* Only between part_begin() and part_finish(). */
+	pid_t helper; /* 0: none */
+	int helper_fd;
 };
 
 enum part_kind {
@@ -24,11 +27,16 @@ enum part_kind {
 };
 
 /*
- * `proc_fd` is the host's /proc. On failure nothing is left behind, but for
- * groups that the caller removes with cgroup_remove().
+ * In two halves, so that the caller can do other work while the namespaces
+ * are being born: part_begin() makes the groups and starts the helper,
+ * part_finish() takes its namespaces. `proc_fd` is the host's /proc. When
+ * either fails the part is closed, its helper gone; the groups are the
+ * caller's to remove with cgroup_remove(). part_close() is fine in between.
  */
-int part_make(const struct cgroup_host *h, int proc_fd, enum part_kind kind,
-	      struct part *p, struct err *e) MUST_CHECK;
+int part_begin(const struct cgroup_host *h, int proc_fd, enum part_kind kind,
+	       struct part *p, struct err *e) MUST_CHECK;
+int part_finish(const struct cgroup_host *h, int proc_fd, struct part *p,
+		struct err *e) MUST_CHECK;
 void part_close(struct part *p);
 
 /* The agent's own id: in no sandbox's map. */

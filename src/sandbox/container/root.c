@@ -80,8 +80,10 @@ int step_root(struct launch_ctx *l, struct err *e)
 	AUTO_CLOSE int at_fd = -1;
 	gid_t base = WALL(IDMAP) ? l->part->base : 0;
 
-	snprintf(image, sizeof(image), "/pool/" STORE_IMAGE_TREE, l->spec->image);
-	snprintf(volume, sizeof(volume), "/pool/" STORE_VOLUME_TREE, l->spec->id);
+	snprintf(image, sizeof(image), "/pool/" STORE_IMAGE_TREE,
+		 l->spec->image);
+	snprintf(volume, sizeof(volume), "/pool/" STORE_VOLUME_TREE,
+		 l->spec->id);
 	if (attach_layer(l, image, "/l", MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID,
 			 e) < 0)
 		return err_wrap(e, "image %s", l->spec->image);
