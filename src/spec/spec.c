@@ -24,8 +24,7 @@ const struct spec_field spec_fields[] = {
 	  "processes and threads" },
 	{ "timeout", SPEC_TIME, AT(timeout_ms), 0, 366ULL * 86400 * 1000,
 	  "TIME", "life span: 90s, 5m, 1h; 0 is without end" },
-	{ "sudo", SPEC_BOOL, AT(sudo), 0, 1, NULL,
-	  "sudo inside" },
+	{ "sudo", SPEC_BOOL, AT(sudo), 0, 1, NULL, "sudo inside" },
 	{ "allow-missing", SPEC_TEXT, AT(allow_missing), 0, 0, "LIMIT",
 	  "start although the host cannot enforce LIMIT (disk)" },
 	{ 0 },
@@ -119,8 +118,7 @@ static int check_env(const json_t *env, struct err *e)
 		return err_set(e, EINVAL,
 			       "env: not an object of at most %d strings",
 			       SPEC_ENV_MAX);
-	json_object_foreach((json_t *)env, key, v)
-	{
+	json_object_foreach ((json_t *)env, key, v) {
 		if (!json_is_string(v) || *key == '\0' || strchr(key, '=') ||
 		    strlen(json_string_value(v)) != json_string_length(v))
 			return err_set(e, EINVAL, "env: '%s' is not valid",
@@ -141,8 +139,7 @@ int spec_from_json(struct spec *s, const json_t *j, struct err *e)
 
 	if (!json_is_object(j))
 		return err_set(e, EINVAL, "the spec is not a JSON object");
-	json_object_foreach((json_t *)j, key, v)
-	{
+	json_object_foreach ((json_t *)j, key, v) {
 		const struct spec_field *f = spec_fields;
 
 		if (strcmp(key, "env") == 0) {
