@@ -190,7 +190,7 @@ static void a8(void)
 	static const uint32_t cap[5] = { 0x02000001, 1 << CAP_SYS_ADMIN, 0, 0,
 					 0 };
 	const char *file = param("capfile");
-	char path[64], line[64] = "";
+	char path[128], line[64] = "";
 	int fd;
 
 	snprintf(path, sizeof(path), "%s/f", scratch());
@@ -240,7 +240,7 @@ static int euid_of(const char *path)
 /* A setuid-root copy of ourselves; root makes it, else `suid` names one. */
 static const char *suid_copy(void)
 {
-	static char path[64];
+	static char path[128];
 	int in, out;
 	char buf[65536];
 	ssize_t n;

@@ -196,14 +196,21 @@ const char *probe_path(void)
 	return path;
 }
 
-static char scratch_dir[] = "/tmp/probe.XXXXXX";
-static bool scratch_made;
+static char scratch_dir[64];
 
+/* In a sandbox whose ids are wrong only the second may be writable. */
 const char *scratch(void)
 {
-	if (!scratch_made && !mkdtemp(scratch_dir))
+	static const char *const places[] = { "/tmp", "/dev/shm" };
+
+	for (size_t i = 0; !scratch_dir[0] && i < ALL(places); i++) {
+		snprintf(scratch_dir, sizeof(scratch_dir), "%s/probe.XXXXXX",
+			 places[i]);
+		if (!mkdtemp(scratch_dir))
+			scratch_dir[0] = '\0';
+	}
+	if (!scratch_dir[0])
 		gap("no scratch directory: %s", errno_name(errno));
-	scratch_made = true;
 	return scratch_dir;
 }
 
@@ -252,7 +259,7 @@ static void child(const struct row *r, int out_fd)
 
 	setsid(); /* also the group that the runner kills */
 	r->fn();
-	if (scratch_made)
+	if (scratch_dir[0])
 		nftw(scratch_dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 	if (said.attempts == 0)
 		gap("nothing was tried");
