@@ -38,7 +38,8 @@ static void note(struct api *a, struct http_conn *c, int status,
 	const struct http_head *h = http_request(c);
 
 	a->metrics.requests[status / 100]++;
-	if (status >= 500)
+	/* 503 is told to the client only: it comes as often as they ask. */
+	if (status >= 500 && status != 503)
 		log_warn("request=%s %s %s status=%d %s", http_request_id(c),
 			 h->method, h->path, status, msg);
 	else
