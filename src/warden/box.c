@@ -24,6 +24,7 @@
 #include "base/buf.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "sandbox/walls.h"
 #include "warden/warden.h"
 
 enum { RETRY_MS = 2 };
@@ -69,7 +70,9 @@ struct box *box_new(struct warden *w, const struct launch_spec *s)
 	b->w = w;
 	b->spec = *s;
 	b->pid_io.fd = b->err_io.fd = -1;
-	b->part = (struct part){ .userns_fd = -1, .cgroupns_fd = -1 };
+	b->part = (struct part){ .userns_fd = -1,
+				 .cgroupns_fd = -1,
+				 .netns_fd = -1 };
 	cgroup_box_none(&b->part.cg);
 	list_init(&b->waiters);
 	list_add(bucket(w, s->id), &b->node);
@@ -304,7 +307,8 @@ static int prepare(struct box *b, int *listen_fd, struct err *e)
 	if (fd < 0)
 		return fd;
 	close(fd);
-	fd = store_volume_new(&w->store, s->id, s->disk_bytes,
+	fd = store_volume_new(&w->store, s->id,
+			      WALL(QUOTA) ? s->disk_bytes : 1ULL << 50,
 			      s->flags & LAUNCH_ALLOW_MISSING_DISK, e);
 	if (fd < 0)
 		return fd;

@@ -175,7 +175,7 @@ int confine_enter(struct warden *w, struct err *e)
 	int r;
 
 	raise_files();
-	if (setrlimit(RLIMIT_CORE, &no_core) < 0)
+	if (WALL(RLIMITS) && setrlimit(RLIMIT_CORE, &no_core) < 0)
 		return err_sys(e, "setrlimit");
 	if (copy_mounts(w, &pool_fd, &proc_fd, e) < 0)
 		return -e->code;

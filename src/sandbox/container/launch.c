@@ -2,10 +2,11 @@
  * Launching, in this order and no other:
  *
  * 1. Everything that can be made ahead is there: the groups with their limits,
- *    the user namespace with its map, the volume, the agent in a memfd.
- * 2. The host's root clones a child into new pid, mount, network, ipc and uts
- *    namespaces, already inside its control group. These namespaces belong to
- *    the initial user namespace: whoever is root inside the sandbox later has
+ *    the network and cgroup namespaces, the user namespace with its map, the
+ *    volume, the agent in a memfd.
+ * 2. The host's root clones a child into new pid, mount, ipc and uts
+ *    namespaces, already inside its control group. All but the user namespace
+ *    belong to the initial one: whoever is root inside the sandbox later has
  *    no power over them, so it can mount nothing and configure nothing.
  * 3. The child builds the root, its views and its network, all by descriptors,
  *    and leaves the old root.
@@ -24,18 +25,15 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <linux/capability.h>
-#include <linux/if.h>
 #include <linux/keyctl.h>
 #include <linux/memfd.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/sendfile.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 
 #include "base/auto.h"
@@ -49,28 +47,24 @@ static const struct {
 	const char *name;
 	step_fn *fn;
 } steps[] = {
-	{ "join groups", step_groups },
-	{ "set up process", step_basics },
-	{ "make root", step_root },
-	{ "make /dev", step_dev },
-	{ "make /proc", step_proc },
-	{ "make /sys", step_sys },
-	{ "network", step_net },
-	{ "enter root", step_pivot },
-	{ "resource limits", step_limits },
-	{ "descriptors", step_fds },
-	{ "identity", step_ids },
+	{ "join groups", step_groups }, { "set up process", step_basics },
+	{ "make root", step_root },     { "make /dev", step_dev },
+	{ "make /proc", step_proc },    { "make /sys", step_sys },
+	{ "enter root", step_pivot },   { "resource limits", step_limits },
+	{ "descriptors", step_fds },    { "identity", step_ids },
 	{ "start agent", step_exec },
 };
 
 int step_groups(struct launch_ctx *l, struct err *e)
 {
-	int r = cgroup_join_self(&l->part->cg, false);
+	int r = cgroup_join_self(&l->part->cg);
 
 	if (r < 0)
 		return err_set(e, -r, "join cgroups: %s", strerror(-r));
 	if (WALL(CGROUPNS) && setns(l->part->cgroupns_fd, CLONE_NEWCGROUP) < 0)
 		return err_sys(e, "enter cgroup namespace");
+	if (setns(l->part->netns_fd, CLONE_NEWNET) < 0)
+		return err_sys(e, "enter network namespace");
 	return 0;
 }
 
@@ -89,27 +83,6 @@ int step_basics(struct launch_ctx *l, struct err *e)
 	if (syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL) < 0 &&
 	    errno != ENOSYS)
 		return err_sys(e, "new session keyring");
-	return 0;
-}
-
-/* Only `lo`, and any port for servers inside. */
-int step_net(struct launch_ctx *l, struct err *e)
-{
-	AUTO_CLOSE int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	struct ifreq ifr = { .ifr_name = "lo" };
-	int r;
-
-	if (!WALL(NETNS))
-		return 0;
-	if (fd < 0 || ioctl(fd, SIOCGIFFLAGS, &ifr) < 0)
-		return err_sys(e, "interface lo");
-	ifr.ifr_flags |= IFF_UP;
-	if (ioctl(fd, SIOCSIFFLAGS, &ifr) < 0)
-		return err_sys(e, "bring lo up");
-	r = knob_write_at(l->host->proc_fd,
-			  "sys/net/ipv4/ip_unprivileged_port_start", "0");
-	if (r < 0)
-		return err_set(e, -r, "open low ports: %s", strerror(-r));
 	return 0;
 }
 
@@ -208,8 +181,8 @@ int step_ids(struct launch_ctx *l, struct err *e)
 {
 	uid_t id = part_agent_uid(l->part);
 
-	if (!WALL(AGENTUID))
-		id = l->part->base;
+	if (!WALL(AGENTUID)) /* the id of those it must be safe from */
+		id = l->part->base + SANDBOX_UID;
 	if (setgroups(0, NULL) < 0 || setresgid(id, id, id) < 0 ||
 	    setresuid(id, id, id) < 0)
 		return err_sys(e, "become id %u", id);
@@ -294,8 +267,6 @@ static uint64_t namespaces(void)
 
 	if (WALL(PIDNS))
 		flags |= CLONE_NEWPID;
-	if (WALL(NETNS))
-		flags |= CLONE_NEWNET;
 	if (WALL(IPCNS))
 		flags |= CLONE_NEWIPC;
 	return flags;
