@@ -209,8 +209,7 @@ void cgroup_box_none(struct cgroup_box *b)
 
 	*b = (struct cgroup_box){ .unified_fd = -1,
 				  .user_fd = -1,
-				  .top_fd = -1,
-				  .v1_user_tasks = -1 };
+				  .top_fd = -1 };
 	for (i = 0; i < CGROUP_V1_MAX; i++)
 		b->v1_tasks[i] = -1;
 }
@@ -222,7 +221,6 @@ void cgroup_box_close(struct cgroup_box *b)
 	auto_close(&b->unified_fd);
 	auto_close(&b->user_fd);
 	auto_close(&b->top_fd);
-	auto_close(&b->v1_user_tasks);
 	for (i = 0; i < CGROUP_V1_MAX; i++)
 		auto_close(&b->v1_tasks[i]);
 }
@@ -247,18 +245,14 @@ static int make_v1(const struct cgroup_host *h, size_t i, const char *name,
 	if (mkdirat(h->v1_fd[i], path, 0755) < 0)
 		return err_sys(e, "create cgroup %s", path);
 	snprintf(path, sizeof(path), "%s/user/tasks", name);
-	b->v1_user_tasks = openat(h->v1_fd[i], path, O_WRONLY | O_CLOEXEC);
 	b->user_fd = openat(h->v1_fd[i], path, O_WRONLY | O_CLOEXEC);
-	if (b->v1_user_tasks < 0 || b->user_fd < 0)
-		return err_sys(e, "open %s", path);
-	return 0;
+	return b->user_fd < 0 ? err_sys(e, "open %s", path) : 0;
 }
 
 int cgroup_make(const struct cgroup_host *h, unsigned slot,
 		struct cgroup_box *b, struct err *e)
 {
 	char name[16];
-	size_t i;
 
 	cgroup_box_none(b);
 	b->slot = slot;
@@ -269,6 +263,16 @@ int cgroup_make(const struct cgroup_host *h, unsigned slot,
 	b->unified_fd = open_dir(h->unified_fd, name);
 	if (b->top_fd < 0 || b->unified_fd < 0)
 		return err_sys(e, "open cgroup %s", name);
+	return 0;
+}
+
+int cgroup_make_v1(const struct cgroup_host *h, struct cgroup_box *b,
+		   struct err *e)
+{
+	char name[16];
+	size_t i;
+
+	slot_name(b->slot, name);
 	for (i = 0; i < CGROUP_V1_MAX; i++)
 		if (make_v1(h, i, name, b, e) < 0)
 			return -e->code;
@@ -357,19 +361,45 @@ int cgroup_limit(const struct cgroup_host *h, const struct cgroup_box *b,
 	return limit_v1(h, name, l, e);
 }
 
-int cgroup_join_self(const struct cgroup_box *b, bool user)
+/*
+ * "0" is the writer itself: far faster than a parent's write of a pid to
+ * cgroup.procs, which waits for a grace period.
+ */
+static int join(int tasks_fd)
+{
+	return write(tasks_fd, "0", 1) == 1 ? 0 : -errno;
+}
+
+int cgroup_join_self(const struct cgroup_box *b)
 {
 	size_t i;
+	int r;
 
 	for (i = 0; i < CGROUP_V1_MAX; i++) {
-		int fd = b->v1_tasks[i];
+		r = b->v1_tasks[i] < 0 ? 0 : join(b->v1_tasks[i]);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
 
-		if (i == V1_CPU && user)
-			fd = b->v1_user_tasks;
-		/* "0" is the writer: far faster than a parent's write of a
-		 * pid to cgroup.procs, which waits for a grace period. */
-		if (fd >= 0 && write(fd, "0", 1) != 1)
-			return -errno;
+int cgroup_join_user(const struct cgroup_host *h, unsigned slot)
+{
+	char path[40];
+	size_t i;
+	int r;
+
+	for (i = 0; i < CGROUP_V1_MAX; i++) {
+		AUTO_CLOSE int fd = -1;
+
+		if (h->v1_fd[i] < 0)
+			continue;
+		snprintf(path, sizeof(path), "b%u%s/tasks", slot,
+			 i == V1_CPU ? "/user" : "");
+		fd = openat(h->v1_fd[i], path, O_WRONLY | O_CLOEXEC);
+		r = fd < 0 ? -errno : join(fd);
+		if (r < 0)
+			return r;
 	}
 	return 0;
 }

@@ -43,7 +43,6 @@ struct cgroup_box {
 			   wire/agent_args.h */
 	int top_fd;     /* bN of the unified tree */
 	int v1_tasks[CGROUP_V1_MAX]; /* where the agent itself belongs */
-	int v1_user_tasks;           /* cpu/bN/user */
 };
 
 struct cgroup_limits {
@@ -54,9 +53,14 @@ struct cgroup_limits {
 int cgroup_host_open(struct cgroup_host *h, const struct conf *c,
 		     struct err *e) MUST_CHECK;
 
-/* Makes the groups of a slot, without limits. */
+/*
+ * Makes the groups of a slot, without limits: first the one of the unified
+ * tree, which is enough to clone into, then the v1 ones.
+ */
 int cgroup_make(const struct cgroup_host *h, unsigned slot,
 		struct cgroup_box *b, struct err *e) MUST_CHECK;
+int cgroup_make_v1(const struct cgroup_host *h, struct cgroup_box *b,
+		   struct err *e) MUST_CHECK;
 /*
  * v2 only: after the helper that made the cgroup namespace has left bN, splits
  * it into agent and user, the latter open to `agent_uid`.
@@ -71,9 +75,11 @@ void cgroup_box_close(struct cgroup_box *b);
 
 /*
  * In a child that was cloned into b->unified_fd: joins the v1 groups, as the
- * agent or (`user`) as its children will. 0 or -errno.
+ * agent; or as the agent's children will, by the slot's number: for who was
+ * born before the groups. 0 or -errno.
  */
-int cgroup_join_self(const struct cgroup_box *b, bool user) MUST_CHECK;
+int cgroup_join_self(const struct cgroup_box *b) MUST_CHECK;
+int cgroup_join_user(const struct cgroup_host *h, unsigned slot) MUST_CHECK;
 
 /* Kills every process of the slot; it may take a moment until all are gone. */
 int cgroup_kill(const struct cgroup_host *h, unsigned slot,

@@ -88,7 +88,7 @@ worker_child(struct warden *w, const struct part *p, int fds[WORKER_FDS])
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	r = cgroup_join_self(&p->cg, true);
+	r = cgroup_join_user(&w->cg, p->slot);
 	if (r < 0)
 		err_set(&e, -r, "join cgroups: %s", strerror(-r));
 	else if (setns(w->host_mnt_fd, CLONE_NEWNS) < 0)

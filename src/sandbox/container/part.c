@@ -1,16 +1,19 @@
 /*
- * A namespace needs a process to be born in: a short-lived helper joins the
- * groups, unshares the cgroup namespace (still as the host's root, so that it
- * belongs to the initial user namespace), then the user namespace, and stays
- * until its namespaces are open here.
+ * A namespace needs a process to be born in: a short-lived helper unshares the
+ * network namespace (the slowest of all, so first, while the groups are being
+ * made), joins the groups, unshares the cgroup namespace, both still as the
+ * host's root, so that they belong to the initial user namespace; then the
+ * user namespace; and stays until its namespaces are open here.
  */
 #include "sandbox/container/part.h"
 
 #include <fcntl.h>
+#include <linux/if.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 
@@ -20,6 +23,15 @@
 #include "sandbox/walls.h"
 #include "wire/agent_args.h"
 
+/* What the helper needs to know. */
+struct maker {
+	const struct cgroup_host *cg;
+	const struct part *part;
+	int proc_fd;
+	enum part_kind kind;
+	int fd; /* to the warden */
+};
+
 /* The limits of namespaces below the sandbox's own: none of any kind. */
 static const char *const ns_limits[] = {
 	"sys/user/max_user_namespaces",   "sys/user/max_mnt_namespaces",
@@ -28,19 +40,46 @@ static const char *const ns_limits[] = {
 	"sys/user/max_cgroup_namespaces", "sys/user/max_time_namespaces",
 };
 
-static int helper_steps(const struct part *p, int proc_fd, enum part_kind kind)
+/* A network of its own: only `lo`, and any port for servers inside. */
+static int net_setup(int proc_fd)
 {
-	size_t i;
-	int r = cgroup_join_self(&p->cg, true);
+	AUTO_CLOSE int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	struct ifreq ifr = { .ifr_name = "lo" };
 
+	if (fd < 0 || ioctl(fd, SIOCGIFFLAGS, &ifr) < 0)
+		return -errno;
+	ifr.ifr_flags |= IFF_UP;
+	if (ioctl(fd, SIOCSIFFLAGS, &ifr) < 0)
+		return -errno;
+	return knob_write_at(proc_fd, "sys/net/ipv4/ip_unprivileged_port_start",
+			     "0");
+}
+
+/* All but the user namespace belong to the host's: the order matters. */
+static int helper_steps(const struct maker *m)
+{
+	char go;
+	size_t i;
+	int r;
+
+	if (WALL(NETNS)) {
+		if (unshare(CLONE_NEWNET) < 0)
+			return -errno;
+		r = net_setup(m->proc_fd);
+		if (r < 0)
+			return r;
+	}
+	if (read(m->fd, &go, 1) != 1)
+		return -ECANCELED;
+	r = cgroup_join_user(m->cg, m->part->slot);
 	if (r < 0)
 		return r;
 	if (unshare(CLONE_NEWCGROUP) < 0 || unshare(CLONE_NEWUSER) < 0)
 		return -errno;
-	if (kind != PART_SANDBOX || !WALL(NSLIMIT))
+	if (m->kind != PART_SANDBOX || !WALL(NSLIMIT))
 		return 0;
 	for (i = 0; i < ARRAY_LEN(ns_limits); i++) {
-		r = knob_write_at(proc_fd, ns_limits[i], "0");
+		r = knob_write_at(m->proc_fd, ns_limits[i], "0");
 		if (r < 0)
 			return r;
 	}
@@ -48,15 +87,14 @@ static int helper_steps(const struct part *p, int proc_fd, enum part_kind kind)
 }
 
 /* Tells how it went, then waits to be let go. */
-static void __attribute__((noreturn))
-helper(const struct part *p, int proc_fd, enum part_kind kind, int pipe_fd)
+static void __attribute__((noreturn)) helper(const struct maker *m)
 {
-	int r = helper_steps(p, proc_fd, kind);
+	int r = helper_steps(m);
 	char c;
 
-	if (write_full(pipe_fd, &r, sizeof(r)) < 0 || r < 0)
+	if (write_full(m->fd, &r, sizeof(r)) < 0 || r < 0)
 		_exit(1);
-	if (read(pipe_fd, &c, 1) < 0)
+	if (read(m->fd, &c, 1) < 0)
 		_exit(1);
 	_exit(0);
 }
@@ -83,14 +121,22 @@ static int write_maps(const struct part *p, int proc_fd, pid_t pid,
 
 static int open_spaces(struct part *p, int proc_fd, pid_t pid, struct err *e)
 {
+	const struct {
+		const char *name;
+		int *fd;
+	} spaces[] = { { "user", &p->userns_fd },
+		       { "cgroup", &p->cgroupns_fd },
+		       { "net", &p->netns_fd } };
 	char path[48];
+	size_t i;
 
-	snprintf(path, sizeof(path), "%d/ns/user", (int)pid);
-	p->userns_fd = openat(proc_fd, path, O_RDONLY | O_CLOEXEC);
-	snprintf(path, sizeof(path), "%d/ns/cgroup", (int)pid);
-	p->cgroupns_fd = openat(proc_fd, path, O_RDONLY | O_CLOEXEC);
-	if (p->userns_fd < 0 || p->cgroupns_fd < 0)
-		return err_sys(e, "open namespaces");
+	for (i = 0; i < ARRAY_LEN(spaces); i++) {
+		snprintf(path, sizeof(path), "%d/ns/%s", (int)pid,
+			 spaces[i].name);
+		*spaces[i].fd = openat(proc_fd, path, O_RDONLY | O_CLOEXEC);
+		if (*spaces[i].fd < 0)
+			return err_sys(e, "open %s namespace", spaces[i].name);
+	}
 	return 0;
 }
 
@@ -110,8 +156,7 @@ static int use_helper(struct part *p, int proc_fd, pid_t pid, int pipe_fd,
 	return open_spaces(p, proc_fd, pid, e);
 }
 
-static int helper_start(struct part *p, int proc_fd, enum part_kind kind,
-			struct err *e)
+static int helper_start(struct part *p, struct maker *m, struct err *e)
 {
 	AUTO_CLOSE int pid_fd = -1;
 	int pair[2];
@@ -119,10 +164,11 @@ static int helper_start(struct part *p, int proc_fd, enum part_kind kind,
 
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
 		return err_sys(e, "socketpair");
+	m->fd = pair[1];
 	pid = clone_into(0, p->cg.unified_fd, &pid_fd);
 	if (pid == 0) {
 		close(pair[0]); /* or it would never see the end */
-		helper(p, proc_fd, kind, pair[1]);
+		helper(m);
 	}
 	close(pair[1]);
 	if (pid < 0) {
@@ -153,11 +199,19 @@ static int failed(struct part *p, struct err *e)
 int part_begin(const struct cgroup_host *h, int proc_fd, enum part_kind kind,
 	       struct part *p, struct err *e)
 {
-	p->userns_fd = p->cgroupns_fd = p->helper_fd = -1;
+	struct maker m = { h, p, proc_fd, kind, -1 };
+	int r;
+
+	p->userns_fd = p->cgroupns_fd = p->netns_fd = p->helper_fd = -1;
 	p->helper = 0;
 	if (cgroup_make(h, p->slot, &p->cg, e) < 0 ||
-	    helper_start(p, proc_fd, kind, e) < 0)
+	    helper_start(p, &m, e) < 0 || cgroup_make_v1(h, &p->cg, e) < 0)
 		return failed(p, e);
+	r = write_full(p->helper_fd, "g", 1);
+	if (r < 0) {
+		err_set(e, -r, "the helper died");
+		return failed(p, e);
+	}
 	return 0;
 }
 
@@ -178,4 +232,5 @@ void part_close(struct part *p)
 	cgroup_box_close(&p->cg);
 	auto_close(&p->userns_fd);
 	auto_close(&p->cgroupns_fd);
+	auto_close(&p->netns_fd);
 }

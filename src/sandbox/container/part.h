@@ -1,7 +1,8 @@
 /*
  * What a sandbox needs before its processes can start, and what does not
  * depend on its spec: a slot (its own range of ids), the groups of that slot,
- * a user namespace with the map and a cgroup namespace rooted at the groups.
+ * a user namespace with the map, a cgroup namespace rooted at the groups and a
+ * network namespace with nothing but `lo`.
  * Parts can be made ahead, in idle time; a part is used once.
  */
 #pragma once
@@ -15,7 +16,7 @@ struct part {
 	unsigned slot;
 	uint32_t base; /* host's id of the sandbox's 0 */
 	struct cgroup_box cg;
-	int userns_fd, cgroupns_fd;
+	int userns_fd, cgroupns_fd, netns_fd;
 	/* Only between part_begin() and part_finish(). */
 	pid_t helper; /* 0: none */
 	int helper_fd;

@@ -27,7 +27,6 @@ step_fn step_pivot;
 step_fn step_dev; /* view.c: /dev, /proc, /sys */
 step_fn step_proc;
 step_fn step_sys;
-step_fn step_net; /* launch.c */
 step_fn step_limits;
 step_fn step_fds;
 step_fn step_ids;
