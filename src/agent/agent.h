@@ -31,9 +31,10 @@
 #include "wire/frame.h"
 
 enum {
-	PROCS_MAX = 1024,     /* of this connection and of lost ones */
-	BROKERS_MAX = 32,     /* sudo commands at a time */
-	SINKS_MAX = 512,      /* pipes that outlived their process */
+	PROCS_MAX = 1024,          /* of this connection and of lost ones */
+	ASKED_MAX = 8 * SPAWN_MAX, /* requests that are still arriving */
+	BROKERS_MAX = 32,          /* sudo commands at a time */
+	SINKS_MAX = 512,           /* pipes that outlived their process */
 	LOST_MS = 30 * 1000,  /* how long a lost client holds its writers */
 	OUT_MAX = 256 * 1024, /* unsent frames; then no more is read */
 };

@@ -25,6 +25,7 @@ enum {
 	HANGUP_MS = 2000, /* from SIGHUP to SIGKILL */
 	BACKLOG = 64,
 	RETRY_MS = 100,
+	PACE_MS = 2, /* between two of them */
 };
 
 static void broker_run(const struct agent *a, int gate_fd)
@@ -34,24 +35,29 @@ static void watch_sudo(struct agent *a)
 {
 	uint32_t events = EPOLLIN;
 
-	if (a->sudo_gate.fd >= 0 || a->n_brokers >= BROKERS_MAX)
+	if (a->sudo_gate.fd >= 0 || a->sudo_timer.slot ||
+	    a->n_brokers >= BROKERS_MAX)
 		events = 0;
 	io_set(&a->loop, &a->sudo, events);
 }
 
-/* The broker has accepted its connection, or ended: the next one may come. */
+static void retry_sudo(struct timer *t)
+{
+	watch_sudo(container_of(t, struct agent, sudo_timer));
+}
+
+/*
+ * The broker has accepted its connection, or ended: the next one may come, but
+ * not at once. We are outside of the sandbox's processor limit, and somebody
+ * who only connects must not make us fork all the time.
+ */
 static void on_gate(struct io *io, uint32_t events)
 {
 	struct agent *a = container_of(io, struct agent, sudo_gate);
 
 	(void)events;
 	io_close(&a->loop, io);
-	watch_sudo(a);
-}
-
-static void retry_sudo(struct timer *t)
-{
-	watch_sudo(container_of(t, struct agent, sudo_timer));
+	timer_set(&a->loop, &a->sudo_timer, PACE_MS, retry_sudo);
 }
 
 static int broker_start(struct agent *a)
@@ -85,9 +91,7 @@ static void on_sudo(struct io *io, uint32_t events)
 	(void)events;
 	if (a->n_brokers < BROKERS_MAX && broker_start(a) < 0) {
 		/* No process to be had: a fork bomb must not keep us busy. */
-		io_set(&a->loop, io, 0);
 		timer_set(&a->loop, &a->sudo_timer, RETRY_MS, retry_sudo);
-		return;
 	}
 	watch_sudo(a);
 }

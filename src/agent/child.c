@@ -324,6 +324,16 @@ static int MUST_CHECK exec_search(const struct plan *p, struct err *e)
 	return err_sys(e, "exec %.160s", file);
 }
 
+/* Late: a change of credentials clears it. PID 1 inherits orphans. */
+static int MUST_CHECK follow_parent(struct err *e)
+{
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0)
+		return err_sys(e, "tie to the parent");
+	if (getppid() == 1)
+		return err_set(e, ESRCH, "whoever asked for this is gone");
+	return 0;
+}
+
 static int MUST_CHECK child_run(const struct plan *p, int *status_fd,
 				struct err *e)
 {
@@ -341,9 +351,8 @@ static int MUST_CHECK child_run(const struct plan *p, int *status_fd,
 		r = drop_caps(p->user.uid, e);
 	if (r == 0)
 		r = enter_dir(p, e);
-	/* Late: a change of credentials clears it. */
-	if (r == 0 && p->with_parent && prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
-		r = err_sys(e, "tie to the parent");
+	if (r == 0 && p->with_parent)
+		r = follow_parent(e);
 	if (r == 0 && WALL(SECCOMP)) {
 		r = seccomp_install(&filter_sandbox);
 		if (r < 0)

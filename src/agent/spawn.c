@@ -188,6 +188,17 @@ static void spawn_asked(struct proc *p)
 		proc_fail(p, &e);
 }
 
+/* Requests that have not come to their end yet. */
+static size_t asked_bytes(const struct agent *a)
+{
+	struct list *pos, *tmp;
+	size_t n = 0;
+
+	list_each (pos, tmp, &a->procs)
+		n += buf_len(&container_of(pos, struct proc, node)->request);
+	return n;
+}
+
 int spawn_ask(struct agent *a, const struct frame *f)
 {
 	struct proc *p = proc_find(a, f->channel);
@@ -198,6 +209,8 @@ int spawn_ask(struct agent *a, const struct frame *f)
 		p = proc_new(a, f->channel);
 	}
 	if (f->len > SPAWN_MAX - buf_len(&p->request))
+		return -EBADMSG;
+	if (f->flags & FRAME_MORE && asked_bytes(a) > ASKED_MAX)
 		return -EBADMSG;
 	buf_add(&p->request, f->payload, f->len);
 	if (!(f->flags & FRAME_MORE))

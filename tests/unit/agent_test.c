@@ -117,28 +117,39 @@ static struct result run(const char *file, const char *cwd, const char *user)
 	return r;
 }
 
+/* It was not started, and the message names the object. */
+static bool refused(struct result *r, int code, const char *object)
+{
+	bool ok = r->failed == code && strstr(r->message, object) &&
+		  !r->started && !r->broken;
+
+	if (!ok)
+		printf("# failed %d: %s\n", r->failed, r->message);
+	result_done(r);
+	return ok;
+}
+
 static void test_failures(void)
 {
 	struct result r = run("no-such-thing", "", "");
 
-	CHECK(r.failed == ENOENT && strstr(r.message, "no-such-thing"));
-	CHECK(!r.started && !r.broken);
+	CHECK(refused(&r, ENOENT, "no-such-thing"));
 	r = run("/nowhere/x", "", "");
-	CHECK(r.failed == ENOENT && strstr(r.message, "/nowhere/x"));
+	CHECK(refused(&r, ENOENT, "/nowhere/x"));
 	r = run("/tmp/not-run", "", "");
-	CHECK(r.failed == EACCES && strstr(r.message, "/tmp/not-run"));
+	CHECK(refused(&r, EACCES, "/tmp/not-run"));
 	r = run("/tmp", "", "");
-	CHECK(r.failed == EACCES);
+	CHECK(refused(&r, EACCES, "/tmp"));
 	r = run("", "", "");
-	CHECK(r.failed == ENOENT);
+	CHECK(refused(&r, ENOENT, "not found"));
 	r = run("true", "/not/there", "");
-	CHECK(r.failed == ENOENT && strstr(r.message, "/not/there"));
+	CHECK(refused(&r, ENOENT, "/not/there"));
 	r = run("true", "/proc/self/fd/3", "");
-	CHECK(r.failed == ENOTDIR);
+	CHECK(refused(&r, ENOTDIR, "/proc/self/fd/3"));
 	r = run("true", "", "nobody-of-this-name");
-	CHECK(r.failed == EINVAL && strstr(r.message, "nobody-of-this-name"));
+	CHECK(refused(&r, EINVAL, "nobody-of-this-name"));
 	r = run("true", "", "65536");
-	CHECK(r.failed == EINVAL);
+	CHECK(refused(&r, EINVAL, "65536"));
 	r = run("pwd", "/usr", "");
 	CHECK(says(&r, "/usr\n"));
 	r = run("env", "", "");
@@ -151,7 +162,7 @@ static void test_failures(void)
 	r = run("./s", "", "");
 	CHECK(says(&r, "script\n"));
 	r = run("./t", "", "");
-	CHECK(r.failed == ENOENT && strstr(r.message, "interpreter"));
+	CHECK(refused(&r, ENOENT, "interpreter"));
 }
 
 static void test_output(void)
@@ -471,6 +482,56 @@ static void test_sudo(void)
 	result_done(&r);
 }
 
+/* Reads on until the terminal has shown `text`. */
+static bool shown(struct result *r, const char *text)
+{
+	while (!strstr(buf_str(&r->out[0]), text)) {
+		if (r->ended || client_next(&c, REPLY_MS) != 1) {
+			printf("# waits for '%s': '%s'\n", text, OUT(*r));
+			return false;
+		}
+		client_note(&c, r, true);
+	}
+	return true;
+}
+
+static uint64_t type(uint64_t at, const char *keys)
+{
+	client_input(&c, 2, at, keys, strlen(keys));
+	return at + strlen(keys);
+}
+
+/* A shell through sudo is a shell: job control, the keyboard's signals. */
+static void test_sudo_shell(void)
+{
+	const char *argv[] = { "/tmp/sudo", "PS1=ready>", "sh", "-i", NULL };
+	struct spawn s = { .flags = SPAWN_PTY | SPAWN_STDIN, .argv = argv };
+	struct result r = { 0 };
+	uint64_t at = 0;
+
+	client_spawn(&c, 2, &s);
+	CHECK(shown(&r, "ready>"));
+	at = type(at, "echo $((6*7)) $(id -u)\n");
+	CHECK(shown(&r, "42 0"));
+	at = type(at, "sleep 100; echo over $?\n");
+	CHECK(shown(&r, "over $?"));
+	usleep(100000);
+	at = type(at, "\003");
+	at = type(at, "echo next $?\n");
+	CHECK(shown(&r, "next 130"));
+	at = type(at, "sleep 100\n");
+	usleep(100000);
+	at = type(at, "\032");
+	CHECK(shown(&r, "Stopped"));
+	/* The first exit only warns of the stopped job. */
+	type(at, "kill -9 %1; exit 9\nexit 9\n");
+	client_wait(&c, &r);
+	CHECK(r.exit.code == 9 && !r.broken);
+	if (r.broken)
+		printf("# screen: %s\n", buf_str(&r.out[0]));
+	result_done(&r);
+}
+
 static uint64_t dirty_kib(pid_t pid)
 {
 	char path[64], text[4096], *at;
@@ -515,6 +576,7 @@ int main(int argc, char **argv)
 	test_pty();
 	test_background();
 	test_sudo();
+	test_sudo_shell();
 	test_many();
 	printf("# after all that: %llu KiB private\n",
 	       (unsigned long long)dirty_kib(b.pid));
@@ -533,7 +595,7 @@ int main(int argc, char **argv)
 			CHECK(says(&r, "1\n0\n"));
 		result_done(&r);
 		r = run("true", "", "root");
-		CHECK(r.failed == EPERM && strstr(r.message, "turned off"));
+		CHECK(refused(&r, EPERM, "turned off"));
 		client_close(&c);
 		box_stop(&b);
 	}

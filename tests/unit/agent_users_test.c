@@ -89,7 +89,8 @@ static void test_group(void)
 	CHECK(u.groups[1] == 27 && u.groups[2] == 30 && u.groups[3] == 31 &&
 	      u.groups[4] == 40);
 	for (i = 0; i < 200; i++)
-		n += (size_t)sprintf(many + n, "g%d:x:%d:user\n", i, 100 + i);
+		n += (size_t)snprintf(many + n, 32, "g%d:x:%d:user\n", i,
+				      100 + i);
 	group_collect(many, n, &u);
 	CHECK(u.n_groups == USER_GROUPS_MAX);
 	free(many);
