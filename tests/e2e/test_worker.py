@@ -437,6 +437,28 @@ class Cage(Case):
         self.assertEqual(p.wait(30), 1)
 
 
+class Many(Case):
+    def test_two_million_entries(self):
+        root = self.root()
+        with tempfile.TemporaryFile() as log:
+            p = subprocess.Popen([RUN, WORKER, root.path, SHIM],
+                                 stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                 stderr=log)
+            try:
+                p.stdin.write(tar_corpus.EXE)
+                thousand = tar_corpus.folder(b"d" * 90 + b"/") * 1000
+                for _ in range(2001):
+                    p.stdin.write(thousand)
+            except BrokenPipeError:
+                pass
+            out, _ = p.communicate(timeout=120)
+            log.seek(0)
+            peak = int(re.search(rb"peak_kib=(\d+)", log.read())[1])
+        self.assertEqual(p.returncode, 1)
+        self.assertIn(b"error over 2000000 entries", out)
+        Root.peak_kib.append(peak)
+
+
 class Zz(unittest.TestCase):
     """Runs last: the largest worker of all of the above."""
 
