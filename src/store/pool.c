@@ -259,10 +259,14 @@ static int mount_file(const struct conf *c, int file_fd, int closed_fd,
 	char dev[LOOPDEV_PATH] = "";
 	int r = loopdev_find(file_fd, dev);
 
-	if (r == -ENOENT)
-		r = dev_fd = loopdev_attach(file_fd, dev, e);
-	if (r < 0)
-		return e->code ? r : err_set(e, -r, "look for loop devices");
+	if (r < 0 && r != -ENOENT)
+		return err_set(e, -r, "look for loop devices: %s",
+			       strerror(-r));
+	if (r < 0) {
+		dev_fd = loopdev_attach(file_fd, dev, e);
+		if (dev_fd < 0)
+			return dev_fd;
+	}
 	if (!is_mount_root(closed_fd, "mnt")) {
 		r = mount_device(c, dev, e);
 		if (r < 0)

@@ -61,6 +61,7 @@ static void search_offsets(struct search *s, uint64_t min, uint64_t max)
 /* 1 and an item, 0 at the end, or -errno (ENOENT: there is no such tree). */
 static int search_next(struct search *s, struct item *it)
 {
+	*it = (struct item){ 0 };
 	if (s->left == 0) {
 		if (!s->more)
 			return 0;
@@ -123,7 +124,7 @@ static int quota_on(int fd)
 
 int qgroup_enable(int fd, bool *simple)
 {
-	uint64_t flags;
+	uint64_t flags = 0;
 	int r = quota_status(fd, &flags);
 
 	if (r == -ENOENT) {
@@ -141,7 +142,7 @@ int qgroup_enable(int fd, bool *simple)
 int qgroup_repair(int fd)
 {
 	struct btrfs_ioctl_quota_rescan_args args = { 0 };
-	uint64_t flags;
+	uint64_t flags = 0;
 	int r = quota_status(fd, &flags);
 
 	if (r < 0 || !(flags & BTRFS_QGROUP_STATUS_FLAG_INCONSISTENT))

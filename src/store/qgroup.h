@@ -21,7 +21,8 @@
 int qgroup_enable(int fd, bool *simple) MUST_CHECK;
 /*
  * Classic quotas that the kernel calls inconsistent are not enforced: starts
- * counting anew. 1 when that is under way.
+ * counting anew. 1 when that is under way. Before Linux 6.8 every snapshot
+ * that joins a family makes them so.
  */
 int qgroup_repair(int fd) MUST_CHECK;
 /* The number after the highest family there is. */

@@ -2,6 +2,8 @@
  * Discarded volumes are destroyed by a child: a large one takes half a second
  * and more, and nobody waits for it.
  */
+#include <errno.h>
+
 #include "base/log.h"
 #include "warden/warden.h"
 
@@ -9,7 +11,10 @@ enum { SWEEP_AFTER_MS = 100, SWEEP_RETRY_MS = 10000 };
 
 static int sweep_work(struct job *j, struct err *e)
 {
-	return store_sweep(&j->w->store, e);
+	int r = store_sweep(&j->w->store, e);
+
+	/* Quota groups may have to wait for the kernel: no news, no error. */
+	return r > 0 ? err_set(e, EAGAIN, "something is left") : r;
 }
 
 static void sweep_start(struct timer *t);
@@ -20,7 +25,8 @@ static void sweep_done(struct job *j, const struct err *e)
 
 	w->sweeping = false;
 	if (e->code) {
-		log_warn("sweep: %s, trying again later", e->msg);
+		if (e->code != EAGAIN)
+			log_warn("sweep: %s, trying again later", e->msg);
 		timer_set(&w->loop, &w->sweep_timer, SWEEP_RETRY_MS,
 			  sweep_start);
 	} else if (w->sweep_again) {
