@@ -50,7 +50,7 @@ BIN     := $(foreach p,$(DYN),$(B)/bin/$(NAME_$(p))) \
 all: $(BIN) ##            build everything into build/bin
 .SECONDARY:
 .DELETE_ON_ERROR:
-.PHONY: all unit help deps up test test-guest lint bench soak escape-long \
+.PHONY: all unit help deps up test test-guest lint bench bench-idle soak escape-long \
 	fuzz install uninstall clean tidy
 
 help: ##           this list
@@ -146,9 +146,17 @@ escape-long: all ##    the escape tests that take minutes
 	@tests/run --long escape
 soak: ##           5000 create/exec/remove cycles, looking for growth
 	@SOAK_CYCLES=5000 tests/run leaks
-bench: all ##          what the README claims, measured
-	@tools/deps.sh install run bench
-	@bench/run
+# Benches: each bench/X.c times something for bench/run.
+BENCH := $(patsubst bench/%.c,$(B)/bench/%,$(wildcard bench/*.c))
+$(B)/bench/%: bench/%.c $(B)/dyn/lib.a
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP $(LDFLAGS) -o $@ $< $(B)/dyn/lib.a
+bench: all $(BENCH) ##          what the README claims, measured (root, idle machine)
+	@tools/deps.sh install run test bench
+	@bench/run latency burst $(if $(BENCH_QUICK),,idle)
+bench-idle: all $(BENCH) ##     only its part with 1000 idle sandboxes
+	@tools/deps.sh install run test
+	@bench/run idle
 
 # Fuzzing: each tests/fuzz/X_fuzz.c, with its corpus in tests/fuzz/corpus/X.
 FUZZ_SECONDS ?= 60

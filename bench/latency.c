@@ -1,18 +1,23 @@
 /*
  * Times what a user waits for, and what they would wait for with something
- * else, in one run: the cases take turns, so that whatever else the machine
- * does hits all of them alike. Only ratios mean anything.
+ * else, in one run: the cases take turns in an order that is shuffled each
+ * round, so that whatever else the machine does, and whatever a case leaves
+ * behind for the next one, hits all of them alike. Only ratios mean anything.
  *
- *	latency ROUNDS GAP_MS NAME=KIND:ARGS... 
+ *	latency ROUNDS GAP_MS CASE... [-- CASE...]
  *
- * KIND is one of
+ * A CASE is NAME[/EVERY]=KIND:ARGS and takes part in every EVERYth round. The
+ * cases behind `--` come last in each round, in this order: those that leave
+ * work in the background, and the pause in which it is done. KIND is one of
+ *
  *	run:SOCKET	POST /v1/run of `echo hi`: until its first output
  *	exec:SOCKET,ID	exec of `true` in a living sandbox: until its exit
  *	cmd:WORDS	a command, split at spaces: until its first output
- *	wait:WORDS	a command without output: until its exit
+ *	fork:WORDS	fork and exec of a command: until its exit
  *	floor:		clone3 of all namespaces of a sandbox, until its exit
+ *	settle:SOCKET,N	no case: waits until N sandboxes are kept ahead
  *
- * Prints one line per case: NAME MEDIAN_US P95_US MIN_US.
+ * Prints one line per case: NAME SAMPLES MEDIAN_US P95_US MIN_US.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -21,6 +26,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <spawn.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,7 +47,9 @@ enum { CASES_MAX = 24, ROUNDS_MAX = 5000, WORDS_MAX = 64 };
 
 struct bench_case {
 	char name[64];
-	double (*fn)(struct bench_case *c);
+	double (*fn)(struct bench_case *c); /* negative: nothing to count */
+	int every, n; /* takes part in these rounds; samples */
+	bool last;
 	char *args[WORDS_MAX]; /* words, or the parts of SOCKET,ID */
 	double us[ROUNDS_MAX];
 };
@@ -98,13 +106,18 @@ static double run_command(struct bench_case *c)
 	return t1 - t0;
 }
 
-static double wait_command(struct bench_case *c)
+/* What every starter of processes pays, without any wall. */
+static double fork_command(struct bench_case *c)
 {
 	double t0 = now_us();
-	pid_t pid;
+	pid_t pid = fork();
 
-	if (start(c, -1, &pid) != 0)
-		die("%s: cannot start %s", c->name, c->args[0]);
+	if (pid == 0) {
+		execv(c->args[0], c->args);
+		_exit(127);
+	}
+	if (pid < 0)
+		die("%s: fork: %s", c->name, strerror(errno));
 	reap(c, pid);
 	return now_us() - t0;
 }
@@ -216,25 +229,60 @@ static double socket_exec(struct bench_case *c)
 	return await(c, ask(c, target, "", argv, 1), FRAME_EXIT) - t0;
 }
 
+/* The number behind "\nNAME " in the daemon's metrics. */
+static long metric(struct bench_case *c, const char *name)
+{
+	static const char ask_it[] =
+		"GET /metrics HTTP/1.1\r\nHost: localhost\r\n"
+		"Connection: close\r\n\r\n";
+	AUTO_CLOSE int fd = unix_connect(c->args[0], SOCK_STREAM);
+	struct buf b = { 0 };
+	char line[64], *at;
+	long value = -1;
+
+	if (fd < 0 || write_full(fd, ask_it, sizeof(ask_it) - 1) < 0)
+		die("%s: no metrics from %s", c->name, c->args[0]);
+	while (buf_read(&b, fd, 65536) > 0)
+		continue;
+	snprintf(line, sizeof(line), "\n%s ", name);
+	at = strstr(buf_str(&b), line);
+	if (at)
+		value = strtol(at + strlen(line), NULL, 10);
+	buf_done(&b);
+	return value;
+}
+
+static double settle(struct bench_case *c)
+{
+	long want = strtol(c->args[1], NULL, 10);
+	double until = now_us() + 5e6;
+
+	while (metric(c, "carrel_spares") < want) {
+		if (now_us() > until)
+			die("%s: fewer than %ld sandboxes are kept ahead",
+			    c->name, want);
+		poll(NULL, 0, 2);
+	}
+	poll(NULL, 0, 2); /* the last one is launched, or nearly */
+	return -1;
+}
+
 static const struct {
 	const char *kind;
 	double (*fn)(struct bench_case *c);
 	const char *split;
+	size_t words; /* at least */
 } kinds[] = {
-	{ "run:", socket_run, "," },   { "exec:", socket_exec, "," },
-	{ "cmd:", run_command, " " },  { "wait:", wait_command, " " },
-	{ "floor:", floor_clone, "," },
+	{ "run:", socket_run, ",", 1 },    { "exec:", socket_exec, ",", 2 },
+	{ "cmd:", run_command, " ", 1 },   { "fork:", fork_command, " ", 1 },
+	{ "floor:", floor_clone, ",", 0 }, { "settle:", settle, ",", 2 },
 };
 
-static void parse_case(struct bench_case *c, char *text)
+static void parse_kind(struct bench_case *c, char *spec)
 {
-	char *spec = strchr(text, '='), *save = NULL, *word;
+	char *save = NULL, *word;
 	size_t i, n = 0;
 
-	if (!spec)
-		die("'%s' is not NAME=KIND:ARGS", text);
-	*spec++ = '\0';
-	snprintf(c->name, sizeof(c->name), "%s", text);
 	for (i = 0; i < ARRAY_LEN(kinds); i++) {
 		size_t len = strlen(kinds[i].kind);
 
@@ -245,9 +293,91 @@ static void parse_case(struct bench_case *c, char *text)
 		     word && n < WORDS_MAX - 1;
 		     word = strtok_r(NULL, kinds[i].split, &save))
 			c->args[n++] = word;
-		return;
+		if (n >= kinds[i].words)
+			return;
 	}
-	die("'%s': unknown kind", spec);
+	die("%s: '%s' is not KIND:ARGS", c->name, spec);
+}
+
+static void parse_case(struct bench_case *c, char *text, bool last)
+{
+	char *spec = strchr(text, '='), *every;
+
+	if (!spec)
+		die("'%s' is not NAME=KIND:ARGS", text);
+	*spec++ = '\0';
+	every = strchr(text, '/');
+	if (every)
+		*every++ = '\0';
+	c->every = every ? (int)strtol(every, NULL, 10) : 1;
+	if (c->every < 1)
+		die("'%s': EVERY is a number from 1", text);
+	snprintf(c->name, sizeof(c->name), "%s", text);
+	c->last = last;
+	parse_kind(c, spec);
+}
+
+static int parse_cases(struct bench_case *cases, int argc, char **argv)
+{
+	bool last = false;
+	int i, n = 0;
+
+	for (i = 0; i < argc; i++) {
+		if (strcmp(argv[i], "--") == 0) {
+			last = true;
+			continue;
+		}
+		if (n == CASES_MAX)
+			die("more than %d cases", CASES_MAX);
+		parse_case(&cases[n++], argv[i], last);
+	}
+	if (n == 0)
+		die("no case");
+	return n;
+}
+
+/* The same "random" order in every run. */
+static void shuffle(struct bench_case **order, int n)
+{
+	static uint32_t state = 1;
+	int i;
+
+	while (n > 0 && order[n - 1]->last)
+		n--;
+	for (i = n - 1; i > 0; i--) {
+		struct bench_case *t = order[i];
+		int k;
+
+		state = state * 1664525u + 1013904223u;
+		k = (int)((state >> 16) % (uint32_t)(i + 1));
+		order[i] = order[k];
+		order[k] = t;
+	}
+}
+
+static void play(struct bench_case *cases, int n, int rounds, int gap)
+{
+	struct bench_case *order[CASES_MAX];
+	int i, r;
+
+	for (i = 0; i < n; i++) {
+		order[i] = &cases[i];
+		cases[i].fn(&cases[i]); /* warm: not counted */
+	}
+	for (r = 0; r < rounds; r++) {
+		shuffle(order, n);
+		for (i = 0; i < n; i++) {
+			struct bench_case *c = order[i];
+			double us;
+
+			if (r % c->every != 0)
+				continue;
+			poll(NULL, 0, gap);
+			us = c->fn(c);
+			if (us >= 0)
+				c->us[c->n++] = us;
+		}
+	}
 }
 
 static int compare(const void *a, const void *b)
@@ -260,30 +390,26 @@ static int compare(const void *a, const void *b)
 int main(int argc, char **argv)
 {
 	static struct bench_case cases[CASES_MAX];
-	int n = argc - 3, rounds, gap, i, r;
+	int n, rounds, gap, i;
 
 	log_init("latency", LOG_INFO);
 	signal(SIGPIPE, SIG_IGN);
-	if (n < 1 || n > CASES_MAX)
+	if (argc < 4)
 		die("usage: latency ROUNDS GAP_MS NAME=KIND:ARGS...");
 	rounds = (int)strtol(argv[1], NULL, 10);
 	gap = (int)strtol(argv[2], NULL, 10);
-	if (rounds < 1 || rounds > ROUNDS_MAX)
-		die("ROUNDS is 1 to %d", ROUNDS_MAX);
-	for (i = 0; i < n; i++)
-		parse_case(&cases[i], argv[3 + i]);
-	for (i = 0; i < n; i++)
-		cases[i].fn(&cases[i]); /* warm: not counted */
-	for (r = 0; r < rounds; r++)
-		for (i = 0; i < n; i++) {
-			poll(NULL, 0, gap);
-			cases[i].us[r] = cases[i].fn(&cases[i]);
-		}
+	if (rounds < 1 || rounds > ROUNDS_MAX || gap < 0)
+		die("ROUNDS is 1 to %d, GAP_MS from 0", ROUNDS_MAX);
+	n = parse_cases(cases, argc - 3, argv + 3);
+	play(cases, n, rounds, gap);
 	for (i = 0; i < n; i++) {
-		qsort(cases[i].us, (size_t)rounds, sizeof(double), compare);
-		printf("%s %.0f %.0f %.0f\n", cases[i].name,
-		       cases[i].us[rounds / 2],
-		       cases[i].us[rounds * 95 / 100], cases[i].us[0]);
+		struct bench_case *c = &cases[i];
+
+		if (c->n == 0)
+			continue;
+		qsort(c->us, (size_t)c->n, sizeof(double), compare);
+		printf("%s %d %.0f %.0f %.0f\n", c->name, c->n, c->us[c->n / 2],
+		       c->us[c->n * 95 / 100], c->us[0]);
 	}
 	return 0;
 }
