@@ -279,17 +279,25 @@ static void on_ready(struct io *io, uint32_t events)
 	}
 }
 
+/*
+ * Input first, and then what it led to elsewhere, before our own output: a
+ * request that came with an upgrade reaches the agent before its answer.
+ */
 static void on_turn(struct deferred *d)
 {
 	struct endpoint *ep = container_of(d, struct endpoint, turn);
 
 	ep->queued = false;
-	if (endpoint_is_open(ep) && buf_len(&ep->out) > 0)
-		flush(ep);
-	if (!endpoint_is_open(ep) || !ep->look)
+	if (!endpoint_is_open(ep))
 		return;
-	ep->look = false;
-	pump(ep);
+	if (ep->look) {
+		ep->look = false;
+		pump(ep);
+		if (buf_len(&ep->out) > 0)
+			queue_turn(ep);
+	} else if (buf_len(&ep->out) > 0) {
+		flush(ep);
+	}
 }
 
 void endpoint_resume(struct endpoint *ep)

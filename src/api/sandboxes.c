@@ -54,6 +54,7 @@ void boxes_init(struct api *a)
 	size_t i;
 
 	list_init(&b->all);
+	list_init(&b->spares);
 	for (i = 0; i < BOX_BUCKETS; i++) {
 		list_init(&b->ids[i]);
 		list_init(&b->names[i]);
@@ -71,6 +72,7 @@ static struct sandbox *box_new(struct api *a, const char *id, struct spec *spec,
 	s->spec = *spec;
 	spec->env = NULL;
 	list_init(&s->by_name);
+	list_init(&s->in_spares);
 	list_init(&s->waiters);
 	agent_init(&s->agent);
 	list_add(&a->boxes.all, &s->all);
@@ -99,6 +101,7 @@ static void drop(struct sandbox *s)
 	list_del(&s->all);
 	list_del(&s->by_id);
 	list_del(&s->by_name);
+	list_del(&s->in_spares);
 	if (s->spare)
 		a->boxes.n_spares--;
 	else
@@ -331,10 +334,12 @@ struct sandbox *box_launch(struct api *a, struct spec *spec,
 	s->asked_us = clock_boot_us();
 	s->spare = spare;
 	a->boxes.n_launching++;
-	if (spare)
+	if (spare) {
 		a->boxes.n_spares++;
-	else
+		list_add(&a->boxes.spares, &s->in_spares);
+	} else {
 		a->boxes.n_users++;
+	}
 	warden_req_id(&s->call, WARDEN_LAUNCH, "");
 	l = &s->call.req.launch;
 	memcpy(l->id, s->id, ID_LEN);
@@ -374,6 +379,7 @@ static int use_spare(struct sandbox *s, struct spec *spec, uint64_t asked_us)
 	struct api *a = s->api;
 
 	s->spare = false;
+	list_del(&s->in_spares);
 	a->boxes.n_spares--;
 	a->boxes.n_users++;
 	spec_done(&s->spec);

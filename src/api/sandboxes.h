@@ -43,7 +43,7 @@ struct box_waiter {
 
 struct sandbox {
 	struct api *api;
-	struct list all, by_id, by_name;
+	struct list all, by_id, by_name, in_spares;
 	char id[ID_CAP];
 	char image_id[ID_CAP];
 	struct spec spec; /* spec.image: as it was asked for */
@@ -69,7 +69,7 @@ struct sandbox {
 enum { BOX_BUCKETS = 1024 };
 
 struct boxes {
-	struct list all;
+	struct list all, spares;
 	struct list ids[BOX_BUCKETS], names[BOX_BUCKETS];
 	unsigned n_users, n_spares, n_launching;
 	bool closing;   /* the kill switch is being pulled */

@@ -33,12 +33,10 @@ struct sandbox *spare_take(struct api *a, const struct spec *spec,
 	struct sandbox *found = NULL;
 	struct list *n, *next;
 
-	if (a->boxes.n_spares == 0)
-		return NULL;
-	list_each (n, next, &a->boxes.all) {
-		struct sandbox *s = container_of(n, struct sandbox, all);
+	list_each (n, next, &a->boxes.spares) {
+		struct sandbox *s = container_of(n, struct sandbox, in_spares);
 
-		if (!s->spare || strcmp(s->image_id, image_id) != 0 ||
+		if (strcmp(s->image_id, image_id) != 0 ||
 		    !same_launch(&s->spec, spec))
 			continue;
 		if (s->state == BOX_RUNNING && endpoint_is_open(&s->agent.ep))
@@ -54,11 +52,10 @@ void spares_drop(struct api *a, const char *image_id)
 {
 	struct list *n, *next;
 
-	list_each (n, next, &a->boxes.all) {
-		struct sandbox *s = container_of(n, struct sandbox, all);
+	list_each (n, next, &a->boxes.spares) {
+		struct sandbox *s = container_of(n, struct sandbox, in_spares);
 
-		if (s->spare &&
-		    (!image_id || strcmp(s->image_id, image_id) == 0))
+		if (!image_id || strcmp(s->image_id, image_id) == 0)
 			box_kill(s, NULL);
 	}
 }

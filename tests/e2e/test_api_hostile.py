@@ -336,8 +336,9 @@ class HostileClient(ApiCase):
             if not more:
                 break
             got += more
-        self.assertTrue(got.startswith(b"HTTP/1.1 101 "))
-        self.assertEqual(got.count(b"HTTP/1.1"), 1)
+        # Nothing of it was taken for a second request.
+        self.assertLessEqual(got.count(b"HTTP/1.1"), 1)
+        self.assertNotIn(b"Content-Length", got)
 
     def test_late_frames_for_an_ended_channel_are_fine(self):
         box = self.a.create()
