@@ -193,6 +193,7 @@ void stream_drain(struct stream *s)
 	while (n > 0 && s->end < s->stop_at);
 	if (n == -ENOBUFS && s->end < s->stop_at) {
 		io_del(&a->loop, &s->io); /* goes on with the next ACK */
+		make_ready(s); /* which only comes for what is sent */
 		return;
 	}
 	if ((n > 0 || n == -EAGAIN || n == -ENOBUFS) && !s->proc->pty) {
