@@ -231,6 +231,7 @@ static void launch_done(struct box *b)
 	struct warden *w = b->w;
 	struct list *pos, *tmp;
 	struct err e = { 0 };
+	bool unheard = false;
 
 	b->state = BOX_RUNNING;
 	b->start_time = process_start_time(w->launch.proc_fd, b->pid);
@@ -242,12 +243,19 @@ static void launch_done(struct box *b)
 	}
 	list_each (pos, tmp, &b->waiters) {
 		struct waiter *wt = container_of(pos, struct waiter, node);
+		struct conn *c = wt->conn; /* freed at the end of the turn */
 
 		list_del(&wt->node);
 		answer(wt, &e);
+		unheard |= c->dead;
 	}
 	part_close(&b->part);
 	stock_refill_later(w);
+	/* The api that asked is gone, and the next one may have its list. */
+	if (unheard) {
+		b->asked = true;
+		box_end(b, NULL);
+	}
 }
 
 /* The child's error, or an end of file: then the agent runs. */
