@@ -144,7 +144,7 @@ static const struct {
 	V(S_IFMT), V(S_IFREG), V(S_IFIFO), V(S_IFSOCK),
 	V(TIOCSTI), V(TIOCLINUX), V(TIOCSETD), V(TIOCCONS),
 	V(FS_IOC_FSSETXATTR), V(PROT_EXEC), V(RLIMIT_CORE),
-	V(PR_SET_MM), V(PR_SET_NAME), V(PR_SET_DUMPABLE),
+	V(PR_SET_MM),
 };
 /* clang-format on */
 #undef V

@@ -330,8 +330,9 @@ static const struct vector api_vectors[] = {
 	{ 41, { AF_UNIX }, ALLOW },
 	{ 41, { AF_INET }, E(EAFNOSUPPORT) },
 	{ 41, { AF_NETLINK }, E(EAFNOSUPPORT) },
-	{ 53, { AF_UNIX }, ALLOW },
-	{ 53, { AF_INET }, E(EAFNOSUPPORT) },
+	{ 53, { AF_UNIX }, KILL },
+	{ 49, { 0 }, KILL }, /* bind, listen */
+	{ 50, { 0 }, KILL },
 	{ 9, { 0, 4096, 3 }, ALLOW },
 	{ 9, { 0, 4096, 5 }, KILL },
 	{ 10, { 0, 4096, 1 }, ALLOW },
@@ -339,14 +340,10 @@ static const struct vector api_vectors[] = {
 #ifndef SANITIZED
 	{ 16, { 0, TCGETS }, ALLOW },
 	{ 16, { 0, TIOCGWINSZ }, ALLOW },
-	{ 16, { 0, FIONREAD }, ALLOW },
-	{ 16, { 0, FIONBIO }, ALLOW },
 	{ 16, { 0, TIOCSTI }, E(EPERM) },
 	{ 302, { 0, RLIMIT_NOFILE, 0 }, ALLOW },
 	{ 302, { 0, RLIMIT_NOFILE, 1 }, E(EPERM) },
 	{ 302, { 0, RLIMIT_NOFILE, 0x100000000 }, E(EPERM) },
-	{ 157, { PR_SET_NAME }, ALLOW },
-	{ 157, { PR_GET_DUMPABLE }, ALLOW },
 	{ 157, { PR_SET_DUMPABLE }, E(EPERM) },
 #endif
 };
