@@ -42,14 +42,16 @@ void agent_init(struct agent_link *g)
 
 static void drop_pings(struct agent_link *g)
 {
-	while (!list_empty(&g->pings)) {
-		struct ping *p = container_of(g->pings.next, struct ping, node);
+	struct list *n, *next;
 
-		list_del(&p->node);
+	list_each (n, next, &g->pings) {
+		struct ping *p = container_of(n, struct ping, node);
+
 		if (p->client)
 			p->client->n_pings--;
 		free(p);
 	}
+	list_init(&g->pings);
 }
 
 void agent_done(struct agent_link *g)

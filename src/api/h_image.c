@@ -97,13 +97,15 @@ void h_image_delete(struct api *a, struct http_conn *c, const char *ref)
 	struct image_removal *r;
 	struct err e = { 0 };
 
-	if (!img)
+	if (!img) {
 		err_set(&e, ENOENT, "no image '%.64s'", ref);
-	else if (image_in_use(a, img->id, false))
+		reply_err(a, c, &e);
+		return;
+	}
+	if (image_in_use(a, img->id, false)) {
 		err_set(&e, EBUSY,
 			"image '%s' is in use: remove its sandboxes first",
 			img->name);
-	if (e.code) {
 		reply_err(a, c, &e);
 		return;
 	}

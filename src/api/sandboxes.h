@@ -83,9 +83,14 @@ void boxes_init(struct api *a);
 /* Rows of the registry, as BOX_FOUND. */
 int boxes_load(struct api *a, struct err *e) MUST_CHECK;
 
-/* A living one that users may see, by its exact id. */
+/* A new entry of the table; takes the content of `spec`. */
+struct sandbox *box_new(struct api *a, const char *id, struct spec *spec,
+			const char *image_id);
+/* By the exact id or name: any, spares included; or NULL. */
 struct sandbox *box_by_id(struct api *a, const char *id);
-/* By id, name or unambiguous prefix; NULL with ENOENT or EEXIST in `e`. */
+struct sandbox *box_by_name(struct api *a, const char *name);
+/* What users see, by id, name or unambiguous prefix; NULL with ENOENT or EEXIST
+ * in `e`. */
 struct sandbox *box_find(struct api *a, const char *ref, struct err *e);
 bool box_visible(const struct sandbox *s);
 /* `by_any`: also by spares and by what is on its way out. */

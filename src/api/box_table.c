@@ -1,0 +1,151 @@
+/* The table of sandboxes: by id, by name, by the start of an id. */
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+
+#include "api/api.h"
+#include "base/auto.h"
+#include "base/buf.h"
+
+static const char *const state_names[] = {
+	[BOX_LAUNCHING] = "starting",
+	[BOX_FOUND] = "unknown",
+	[BOX_RUNNING] = "running",
+	[BOX_ENDING] = "removing",
+};
+static_assert(ARRAY_LEN(state_names) == BOX_STATES, "a name for each state");
+
+const char *box_state_name(enum box_state s)
+{
+	return state_names[s];
+}
+
+static unsigned hash(const char *s)
+{
+	uint32_t h = 2166136261u;
+
+	for (; *s; s++)
+		h = (h ^ (unsigned char)*s) * 16777619u;
+	return h % BOX_BUCKETS;
+}
+
+void boxes_init(struct api *a)
+{
+	struct boxes *b = &a->boxes;
+	size_t i;
+
+	list_init(&b->all);
+	list_init(&b->spares);
+	for (i = 0; i < BOX_BUCKETS; i++) {
+		list_init(&b->ids[i]);
+		list_init(&b->names[i]);
+	}
+}
+
+struct sandbox *box_new(struct api *a, const char *id, struct spec *spec,
+			const char *image_id)
+{
+	struct sandbox *s = xcalloc(1, sizeof(*s));
+
+	s->api = a;
+	memcpy(s->id, id, ID_CAP);
+	memcpy(s->image_id, image_id, ID_CAP);
+	s->spec = *spec;
+	spec->env = NULL;
+	list_init(&s->by_name);
+	list_init(&s->in_spares);
+	list_init(&s->waiters);
+	agent_init(&s->agent);
+	list_add(&a->boxes.all, &s->all);
+	list_add(&a->boxes.ids[hash(s->id)], &s->by_id);
+	if (*s->spec.name)
+		list_add(&a->boxes.names[hash(s->spec.name)], &s->by_name);
+	return s;
+}
+
+bool box_visible(const struct sandbox *s)
+{
+	if (s->spare || s->state == BOX_LAUNCHING)
+		return false;
+	return !(s->transient && s->state == BOX_ENDING);
+}
+
+struct sandbox *box_by_id(struct api *a, const char *id)
+{
+	struct list *n, *next;
+
+	list_each (n, next, &a->boxes.ids[hash(id)]) {
+		struct sandbox *s = container_of(n, struct sandbox, by_id);
+
+		if (strcmp(s->id, id) == 0)
+			return s;
+	}
+	return NULL;
+}
+
+struct sandbox *box_by_name(struct api *a, const char *name)
+{
+	struct list *n, *next;
+
+	list_each (n, next, &a->boxes.names[hash(name)]) {
+		struct sandbox *s = container_of(n, struct sandbox, by_name);
+
+		if (strcmp(s->spec.name, name) == 0)
+			return s;
+	}
+	return NULL;
+}
+
+static struct sandbox *by_prefix(struct api *a, const char *prefix,
+				 struct err *e)
+{
+	struct sandbox *found = NULL;
+	struct list *n, *next;
+
+	list_each (n, next, &a->boxes.all) {
+		struct sandbox *s = container_of(n, struct sandbox, all);
+
+		if (!box_visible(s) || !str_starts(s->id, prefix))
+			continue;
+		if (found) {
+			err_set(e, EEXIST,
+				"'%s' is the start of several ids: "
+				"give more of it",
+				prefix);
+			return NULL;
+		}
+		found = s;
+	}
+	return found;
+}
+
+struct sandbox *box_find(struct api *a, const char *ref, struct err *e)
+{
+	enum { PREFIX_MIN = 4 };
+	struct sandbox *s = box_by_id(a, ref);
+
+	if (!s)
+		s = box_by_name(a, ref);
+	if (!s && strlen(ref) >= PREFIX_MIN)
+		s = by_prefix(a, ref, e);
+	if (s && box_visible(s))
+		return s;
+	if (e->code == 0)
+		err_set(e, ENOENT, "no sandbox '%.64s'", ref);
+	return NULL;
+}
+
+bool image_in_use(struct api *a, const char *image_id, bool by_any)
+{
+	struct list *n, *next;
+
+	list_each (n, next, &a->boxes.all) {
+		struct sandbox *s = container_of(n, struct sandbox, all);
+
+		if (!by_any && (s->spare || s->state == BOX_ENDING))
+			continue;
+		if (strcmp(s->image_id, image_id) == 0)
+			return true;
+	}
+	return false;
+}
