@@ -310,9 +310,13 @@ class Api:
         self.conf.update(conf)
         self.warden = FakeWarden(self.run_dir, behave) if warden else None
         self.proc = None
-        self.start()
-        if warden and image:
-            self.put_image("img")
+        try:
+            self.start()
+            if warden and image:
+                self.put_image("img")
+        except BaseException:
+            shutil.rmtree(self.dir)
+            raise
 
     def start(self):
         with open(f"{self.dir}/conf", "w") as f:
