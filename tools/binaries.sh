@@ -20,7 +20,7 @@ check() {
 	needed=$(echo "$head" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p')
 	has() { echo "$head" | grep -q "$1"; }
 
-	if [ "$1" = static ]; then
+	if [ "${1-}" = static ]; then
 		[ -z "$needed" ] || complain "$program" "is not static: $needed"
 		has 'INTERP' && complain "$program" "has an interpreter"
 	else

@@ -26,7 +26,8 @@ int hello_get(struct buf *b, struct hello *h)
 	size_t n = buf_len(b);
 	struct unpack u;
 
-	if (memcmp(buf_data(b), magic, n < sizeof(magic) ? n : sizeof(magic)))
+	if (memcmp(buf_data(b), magic,
+		   n < sizeof(magic) ? n : sizeof(magic)) != 0)
 		return -EBADMSG;
 	if (n < HELLO_LEN)
 		return 0;
@@ -58,6 +59,7 @@ void frame_put(struct buf *b, enum frame_type type, uint8_t flags,
 	buf_add(b, payload, n);
 }
 
+/* NOLINTNEXTLINE(readability-function-size): the fields of a frame */
 void frame_put_data(struct buf *b, enum frame_type type, uint32_t channel,
 		    uint8_t stream, uint64_t offset, const void *p, size_t n)
 {

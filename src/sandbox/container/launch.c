@@ -163,7 +163,7 @@ static int keep_agent_caps(struct err *e)
 	int cap;
 
 	for (cap = 0; cap <= CAP_LAST_CAP; cap++) {
-		if (cap < 32 && (AGENT_CAPS >> cap & 1))
+		if (cap < 32 && ((unsigned)AGENT_CAPS >> cap & 1U))
 			continue;
 		if (prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0 && errno != EINVAL)
 			return err_sys(e, "drop capability %d", cap);
@@ -171,7 +171,7 @@ static int keep_agent_caps(struct err *e)
 	if (set_caps(AGENT_CAPS) < 0)
 		return err_sys(e, "set capabilities");
 	for (cap = 0; cap < 32; cap++)
-		if ((AGENT_CAPS >> cap & 1) &&
+		if (((unsigned)AGENT_CAPS >> cap & 1U) &&
 		    prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, cap, 0, 0) < 0)
 			return err_sys(e, "keep capability %d", cap);
 	return 0;
