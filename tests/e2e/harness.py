@@ -288,12 +288,13 @@ def cli_result(p):
 
 class Instance:
     ROLES = ("carreld", "carrel-api", "carrel-warden")
+    RUN = None  # a directory in memory, as /run is on a server; or on disk
 
     def __init__(self, image="tiny", **conf):
         self.slot, self._slot_lock = _slot()
         self.name = "c" + secrets.token_hex(2)
         self.dir = f"/tmp/{self.name}"
-        self.run_dir = f"{self.dir}/run"
+        self.run_dir = f"{self.RUN or self.dir}/{self.name if self.RUN else 'run'}"
         self.state_dir = f"{self.dir}/state"
         self.bin = f"{self.dir}/bin"
         self.sock = f"{self.run_dir}/api.sock"
@@ -459,7 +460,8 @@ class Instance:
         if keep and os.path.exists(self.log_path):
             os.makedirs(keep, exist_ok=True)
             shutil.copy(self.log_path, f"{keep}/{self.name}.daemon.log")
-        shutil.rmtree(self.dir, ignore_errors=True)
+        for path in (self.run_dir, self.dir):
+            shutil.rmtree(path, ignore_errors=True)
         self._slot_lock.close()
 
     # -- what the kernel has of us
