@@ -26,8 +26,8 @@ int hello_get(struct buf *b, struct hello *h)
 	size_t n = buf_len(b);
 	struct unpack u;
 
-	if (memcmp(buf_data(b), magic,
-		   n < sizeof(magic) ? n : sizeof(magic)) != 0)
+	if (memcmp(buf_data(b), magic, n < sizeof(magic) ? n : sizeof(magic)) !=
+	    0)
 		return -EBADMSG;
 	if (n < HELLO_LEN)
 		return 0;
