@@ -38,7 +38,6 @@ until "$carrel" ls >/dev/null 2>&1; do
 	fi
 	sleep 0.2
 done
-"$carrel" doctor || true
 
 say "the image"
 if "$carrel" image ls -q | grep -qx debian; then
@@ -46,6 +45,9 @@ if "$carrel" image ls -q | grep -qx debian; then
 else
 	"$carrel" image build debian
 fi
+
+say "this host"
+"$carrel" doctor || true
 
 say "a first sandbox"
 set -x
@@ -55,7 +57,7 @@ set -x
 cat <<EOF
 
 Carrel is up. Next:
-  carrel run -- bash                  a sandbox that goes when you leave it
+  carrel run -t -- bash               a sandbox that goes when you leave it
   carrel create --name work           one that stays; carrel exec work -- ...
   carrel ls; carrel rm work; carrel doctor
 EOF
