@@ -29,15 +29,26 @@ stop_live() {
 	done
 }
 
+setting() { # key, default
+	v=$(sed -n "s/^ *$1 *= *//p" /etc/carrel/carrel.conf 2>/dev/null || true)
+	echo "${v:-$2}"
+}
+
 purge_live() {
-	state=/var/lib/carrel
-	if mountpoint -q "$state/pool"; then
-		umount "$state/pool"
-	fi
+	state=$(setting state_dir /var/lib/carrel)
+	run=$(setting run_dir /run/carrel)
+	awk -v d="$state/" 'index($5, d) == 1 { print $5 }' /proc/self/mountinfo |
+		sort -r | while read -r dir; do
+		umount "$dir"
+	done
 	for dev in $(losetup -j "$state/pool.img" 2>/dev/null | cut -d: -f1); do
 		losetup -d "$dev" 2>/dev/null || true # autoclear may be faster
 	done
-	rm -rf --one-file-system "$state" /run/carrel
+	rm -rf --one-file-system "$state" "$run"
+	for root in /sys/fs/cgroup /sys/fs/cgroup/*; do
+		[ -d "$root/carrel" ] || continue
+		find "$root/carrel" -depth -type d -exec rmdir {} \;
+	done
 	if getent passwd carrel >/dev/null; then
 		userdel carrel
 	fi
@@ -56,8 +67,8 @@ rm -f "$to/bin/carrel" "$to/sbin/carreld" \
 	"${DESTDIR-}/etc/carrel/carrel.conf.example"
 rm -rf "$to/libexec/carrel" "$to/share/carrel" "$to/share/doc/carrel"
 if [ -n "${PURGE-}" ]; then
-	rm -rf "${DESTDIR-}/etc/carrel"
 	[ -n "${DESTDIR-}" ] || purge_live
+	rm -rf "${DESTDIR-}/etc/carrel"
 else
 	echo "kept: /etc/carrel, /var/lib/carrel (PURGE=1 removes them)"
 fi
