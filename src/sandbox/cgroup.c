@@ -203,79 +203,42 @@ static void slot_name(unsigned slot, char name[16])
 	snprintf(name, 16, "b%u", slot);
 }
 
-void cgroup_box_none(struct cgroup_box *b)
-{
-	size_t i;
-
-	*b = (struct cgroup_box){ .unified_fd = -1,
-				  .user_fd = -1,
-				  .top_fd = -1 };
-	for (i = 0; i < CGROUP_V1_MAX; i++)
-		b->v1_tasks[i] = -1;
-}
-
-void cgroup_box_close(struct cgroup_box *b)
-{
-	size_t i;
-
-	auto_close(&b->unified_fd);
-	auto_close(&b->user_fd);
-	auto_close(&b->top_fd);
-	for (i = 0; i < CGROUP_V1_MAX; i++)
-		auto_close(&b->v1_tasks[i]);
-}
-
-static int make_v1(const struct cgroup_host *h, size_t i, const char *name,
-		   struct cgroup_box *b, struct err *e)
+static int make_v1(int dir_fd, const char *name, bool cpu, struct err *e)
 {
 	char path[40];
 
-	if (h->v1_fd[i] < 0)
-		return 0;
-	if (mkdirat(h->v1_fd[i], name, 0755) < 0)
-		return err_sys(e, "create cgroup %s of %s", name,
-			       v1_table[i].name);
-	snprintf(path, sizeof(path), "%s/tasks", name);
-	b->v1_tasks[i] = openat(h->v1_fd[i], path, O_WRONLY | O_CLOEXEC);
-	if (b->v1_tasks[i] < 0)
-		return err_sys(e, "open %s of %s", path, v1_table[i].name);
-	if (i != V1_CPU)
+	if (mkdirat(dir_fd, name, 0755) < 0)
+		return err_sys(e, "create cgroup %s", name);
+	if (!cpu)
 		return 0;
 	snprintf(path, sizeof(path), "%s/user", name);
-	if (mkdirat(h->v1_fd[i], path, 0755) < 0)
+	if (mkdirat(dir_fd, path, 0755) < 0)
 		return err_sys(e, "create cgroup %s", path);
-	snprintf(path, sizeof(path), "%s/user/tasks", name);
-	b->user_fd = openat(h->v1_fd[i], path, O_WRONLY | O_CLOEXEC);
-	return b->user_fd < 0 ? err_sys(e, "open %s", path) : 0;
-}
-
-int cgroup_make(const struct cgroup_host *h, unsigned slot,
-		struct cgroup_box *b, struct err *e)
-{
-	char name[16];
-
-	cgroup_box_none(b);
-	b->slot = slot;
-	slot_name(slot, name);
-	if (mkdirat(h->unified_fd, name, 0755) < 0)
-		return err_sys(e, "create cgroup %s", name);
-	b->top_fd = open_dir(h->unified_fd, name);
-	b->unified_fd = open_dir(h->unified_fd, name);
-	if (b->top_fd < 0 || b->unified_fd < 0)
-		return err_sys(e, "open cgroup %s", name);
 	return 0;
 }
 
-int cgroup_make_v1(const struct cgroup_host *h, struct cgroup_box *b,
-		   struct err *e)
+int cgroup_make(const struct cgroup_host *h, unsigned slot, struct err *e)
+{
+	char name[16];
+	int fd;
+
+	slot_name(slot, name);
+	if (mkdirat(h->unified_fd, name, 0755) < 0)
+		return err_sys(e, "create cgroup %s", name);
+	fd = open_dir(h->unified_fd, name);
+	return fd < 0 ? err_sys(e, "open cgroup %s", name) : fd;
+}
+
+int cgroup_make_v1(const struct cgroup_host *h, unsigned slot, struct err *e)
 {
 	char name[16];
 	size_t i;
 
-	slot_name(b->slot, name);
+	slot_name(slot, name);
 	for (i = 0; i < CGROUP_V1_MAX; i++)
-		if (make_v1(h, i, name, b, e) < 0)
-			return -e->code;
+		if (h->v1_fd[i] >= 0 &&
+		    make_v1(h->v1_fd[i], name, i == V1_CPU, e) < 0)
+			return err_wrap(e, "controller %s", v1_table[i].name);
 	return 0;
 }
 
@@ -284,47 +247,51 @@ int cgroup_make_v1(const struct cgroup_host *h, struct cgroup_box *b,
  * target and of the common ancestor. The sandbox cannot use it: its own view
  * of the tree is read-only, and nobody inside has the agent's id.
  */
-int cgroup_split(const struct cgroup_host *h, struct cgroup_box *b,
-		 uid_t agent_uid, struct err *e)
+int cgroup_split(const struct cgroup_host *h, unsigned slot, uid_t agent_uid,
+		 struct err *e)
 {
 	static const char *const open_to_agent[] = { "cgroup.procs",
 						     "user/cgroup.procs" };
+	AUTO_CLOSE int top_fd = -1;
+	char name[16];
 	size_t i;
+	int fd;
 
-	if (!h->v2)
-		return 0;
-	if (knob(b->top_fd, "cgroup.subtree_control", "+cpu +memory +pids",
-		 false, e) < 0)
+	slot_name(slot, name);
+	top_fd = open_dir(h->unified_fd, name);
+	if (top_fd < 0)
+		return err_sys(e, "open cgroup %s", name);
+	if (knob(top_fd, "cgroup.subtree_control", "+cpu +memory +pids", false,
+		 e) < 0)
 		return -e->code;
-	if (mkdirat(b->top_fd, "agent", 0755) < 0 ||
-	    mkdirat(b->top_fd, "user", 0755) < 0)
-		return err_sys(e, "split cgroup b%u", b->slot);
+	if (mkdirat(top_fd, "agent", 0755) < 0 ||
+	    mkdirat(top_fd, "user", 0755) < 0)
+		return err_sys(e, "split cgroup %s", name);
 	for (i = 0; i < ARRAY_LEN(open_to_agent); i++)
-		if (fchownat(b->top_fd, open_to_agent[i], agent_uid, (gid_t)-1,
+		if (fchownat(top_fd, open_to_agent[i], agent_uid, (gid_t)-1,
 			     0) < 0)
-			return err_sys(e, "chown %s of b%u", open_to_agent[i],
-				       b->slot);
-	close(b->unified_fd);
-	b->unified_fd = open_dir(b->top_fd, "agent");
-	b->user_fd = open_dir(b->top_fd, "user");
-	if (b->unified_fd < 0 || b->user_fd < 0)
-		return err_sys(e, "open cgroup b%u", b->slot);
-	return 0;
+			return err_sys(e, "chown %s of %s", open_to_agent[i],
+				       name);
+	fd = open_dir(top_fd, "agent");
+	return fd < 0 ? err_sys(e, "open cgroup %s/agent", name) : fd;
 }
 
-static int limit_v2(const struct cgroup_box *b, const struct cgroup_limits *l,
-		    struct err *e)
+static int limit_v2(const struct cgroup_host *h, const char *name,
+		    const struct cgroup_limits *l, struct err *e)
 {
+	AUTO_CLOSE int fd = open_dir(h->unified_fd, name);
 	char cpu[40];
 
+	if (fd < 0)
+		return err_sys(e, "open cgroup %s", name);
 	snprintf(cpu, sizeof(cpu), "%llu 100000",
 		 (unsigned long long)l->cpus_milli * 100);
-	if (knob_num(b->top_fd, "memory.max", l->mem_bytes, false, e) < 0 ||
-	    knob(b->top_fd, "memory.swap.max", "0", true, e) < 0 ||
-	    knob_num(b->top_fd, "pids.max", l->pids, false, e) < 0 ||
+	if (knob_num(fd, "memory.max", l->mem_bytes, false, e) < 0 ||
+	    knob(fd, "memory.swap.max", "0", true, e) < 0 ||
+	    knob_num(fd, "pids.max", l->pids, false, e) < 0 ||
 	    /* Shown again where runtimes look for it. */
-	    knob_num(b->user_fd, "memory.max", l->mem_bytes, false, e) < 0 ||
-	    knob(b->user_fd, "cpu.max", cpu, false, e) < 0)
+	    knob_num(fd, "user/memory.max", l->mem_bytes, false, e) < 0 ||
+	    knob(fd, "user/cpu.max", cpu, false, e) < 0)
 		return -e->code;
 	return 0;
 }
@@ -348,60 +315,48 @@ static int limit_v1(const struct cgroup_host *h, const char *name,
 	return 0;
 }
 
-int cgroup_limit(const struct cgroup_host *h, const struct cgroup_box *b,
+int cgroup_limit(const struct cgroup_host *h, unsigned slot,
 		 const struct cgroup_limits *l, struct err *e)
 {
 	char name[16];
 
 	if (!WALL(LIMITS))
 		return 0;
-	slot_name(b->slot, name);
-	if (h->v2)
-		return limit_v2(b, l, e);
-	return limit_v1(h, name, l, e);
+	slot_name(slot, name);
+	return h->v2 ? limit_v2(h, name, l, e) : limit_v1(h, name, l, e);
 }
 
 /*
  * "0" is the writer itself: far faster than a parent's write of a pid to
  * cgroup.procs, which waits for a grace period.
  */
-static int join(int tasks_fd)
-{
-	return write(tasks_fd, "0", 1) == 1 ? 0 : -errno;
-}
-
-int cgroup_join_self(const struct cgroup_box *b)
-{
-	size_t i;
-	int r;
-
-	for (i = 0; i < CGROUP_V1_MAX; i++) {
-		r = b->v1_tasks[i] < 0 ? 0 : join(b->v1_tasks[i]);
-		if (r < 0)
-			return r;
-	}
-	return 0;
-}
-
-int cgroup_join_user(const struct cgroup_host *h, unsigned slot)
+int cgroup_join(const struct cgroup_host *h, unsigned slot, bool user)
 {
 	char path[40];
 	size_t i;
 	int r;
 
 	for (i = 0; i < CGROUP_V1_MAX; i++) {
-		AUTO_CLOSE int fd = -1;
-
 		if (h->v1_fd[i] < 0)
 			continue;
 		snprintf(path, sizeof(path), "b%u%s/tasks", slot,
-			 i == V1_CPU ? "/user" : "");
-		fd = openat(h->v1_fd[i], path, O_WRONLY | O_CLOEXEC);
-		r = fd < 0 ? -errno : join(fd);
+			 user && i == V1_CPU ? "/user" : "");
+		r = knob_write_at(h->v1_fd[i], path, "0");
 		if (r < 0)
 			return r;
 	}
 	return 0;
+}
+
+int cgroup_open_user(const struct cgroup_host *h, unsigned slot, struct err *e)
+{
+	char path[40];
+	int fd;
+
+	snprintf(path, sizeof(path), "b%u/user%s", slot, h->v2 ? "" : "/tasks");
+	fd = h->v2 ? open_dir(h->unified_fd, path)
+		   : openat(h->v1_fd[V1_CPU], path, O_WRONLY | O_CLOEXEC);
+	return fd < 0 ? err_sys(e, "open %s", path) : fd;
 }
 
 int cgroup_kill(const struct cgroup_host *h, unsigned slot, struct err *e)

@@ -35,16 +35,6 @@ struct cgroup_host {
 	char path[CONF_PATH];     /* of the parent group, for people */
 };
 
-/* The groups of one slot, open. */
-struct cgroup_box {
-	unsigned slot;
-	int unified_fd; /* bN, or bN/agent on v2: for CLONE_INTO_CGROUP */
-	int user_fd;    /* what the agent joins its children to: see
-			   wire/agent_args.h */
-	int top_fd;     /* bN of the unified tree */
-	int v1_tasks[CGROUP_V1_MAX]; /* where the agent itself belongs */
-};
-
 struct cgroup_limits {
 	uint64_t mem_bytes, cpus_milli, pids;
 };
@@ -55,31 +45,31 @@ int cgroup_host_open(struct cgroup_host *h, const struct conf *c,
 
 /*
  * Makes the groups of a slot, without limits: first the one of the unified
- * tree, which is enough to clone into, then the v1 ones.
+ * tree (a descriptor to clone a process into), then the v1 ones.
  */
 int cgroup_make(const struct cgroup_host *h, unsigned slot,
-		struct cgroup_box *b, struct err *e) MUST_CHECK;
-int cgroup_make_v1(const struct cgroup_host *h, struct cgroup_box *b,
+		struct err *e) MUST_CHECK;
+int cgroup_make_v1(const struct cgroup_host *h, unsigned slot,
 		   struct err *e) MUST_CHECK;
 /*
- * v2 only: after the helper that made the cgroup namespace has left bN, splits
- * it into agent and user, the latter open to `agent_uid`.
+ * v2 only: when nobody is in bN (any more), splits it into agent and user, the
+ * latter open to `agent_uid`. Returns a descriptor of the agent's group to
+ * clone into.
  */
-int cgroup_split(const struct cgroup_host *h, struct cgroup_box *b,
-		 uid_t agent_uid, struct err *e) MUST_CHECK;
-int cgroup_limit(const struct cgroup_host *h, const struct cgroup_box *b,
+int cgroup_split(const struct cgroup_host *h, unsigned slot, uid_t agent_uid,
+		 struct err *e) MUST_CHECK;
+int cgroup_limit(const struct cgroup_host *h, unsigned slot,
 		 const struct cgroup_limits *l, struct err *e) MUST_CHECK;
-/* Nothing open: what cgroup_box_close() leaves alone. */
-void cgroup_box_none(struct cgroup_box *b);
-void cgroup_box_close(struct cgroup_box *b);
 
 /*
- * In a child that was cloned into b->unified_fd: joins the v1 groups, as the
- * agent; or as the agent's children will, by the slot's number: for who was
- * born before the groups. 0 or -errno.
+ * In a child that was cloned into the unified group: joins the v1 groups, as
+ * the agent, or (`user`) as the agent's children will. 0 or -errno.
  */
-int cgroup_join_self(const struct cgroup_box *b) MUST_CHECK;
-int cgroup_join_user(const struct cgroup_host *h, unsigned slot) MUST_CHECK;
+int cgroup_join(const struct cgroup_host *h, unsigned slot,
+		bool user) MUST_CHECK;
+/* What the agent joins its children to: see wire/agent_args.h. */
+int cgroup_open_user(const struct cgroup_host *h, unsigned slot,
+		     struct err *e) MUST_CHECK;
 
 /* Kills every process of the slot; it may take a moment until all are gone. */
 int cgroup_kill(const struct cgroup_host *h, unsigned slot,

@@ -69,11 +69,8 @@ struct box *box_new(struct warden *w, const struct launch_spec *s)
 
 	b->w = w;
 	b->spec = *s;
-	b->pid_io.fd = b->err_io.fd = -1;
-	b->part = (struct part){ .userns_fd = -1,
-				 .cgroupns_fd = -1,
-				 .netns_fd = -1 };
-	cgroup_box_none(&b->part.cg);
+	b->pid_io.fd = b->talk_io.fd = -1;
+	b->part = PART_NONE;
 	list_init(&b->waiters);
 	list_add(bucket(w, s->id), &b->node);
 	w->n_boxes++;
@@ -217,7 +214,7 @@ void box_end(struct box *b, struct waiter *wt)
 	}
 	if (b->state != BOX_ENDING) {
 		b->state = BOX_ENDING;
-		io_close(&b->w->loop, &b->err_io);
+		io_close(&b->w->loop, &b->talk_io);
 		part_close(&b->part);
 		kill_processes(b);
 	}
@@ -261,7 +258,7 @@ static void launch_done(struct box *b)
 /* The child's error, or an end of file: then the agent runs. */
 static void launch_told(struct io *io, uint32_t events)
 {
-	struct box *b = container_of(io, struct box, err_io);
+	struct box *b = container_of(io, struct box, talk_io);
 	struct err e = { 0 };
 	ssize_t n = read(io->fd, &e, sizeof(e));
 
@@ -303,12 +300,11 @@ static int make_run_dir(struct box *b, struct err *e)
 	return fd;
 }
 
+/* The volume, the run directory with the socket, the record. */
 static int prepare(struct box *b, int *listen_fd, struct err *e)
 {
 	struct warden *w = b->w;
 	const struct launch_spec *s = &b->spec;
-	const struct cgroup_limits limits = { s->mem_bytes, s->cpus_milli,
-					      s->pids };
 	int fd;
 
 	fd = store_image_open(&w->store, s->image, e);
@@ -324,31 +320,50 @@ static int prepare(struct box *b, int *listen_fd, struct err *e)
 	*listen_fd = make_run_dir(b, e);
 	if (*listen_fd < 0)
 		return *listen_fd;
-	if (record_write(b, e) < 0 || part_ready(w, &b->part, e) < 0)
-		return -e->code;
-	return cgroup_limit(&w->cg, &b->part.cg, &limits, e);
+	return record_write(b, e);
 }
 
+static int begin(struct box *b, struct launched *l, struct err *e)
+{
+	int r = launch_begin(&b->w->launch, &b->spec, &b->part, l, e);
+
+	if (r < 0)
+		return r;
+	b->pid = l->pid;
+	r = box_watch(b, l->pid_fd);
+	if (r == 0)
+		r = io_add(&b->w->loop, &b->talk_io, l->talk_fd, EPOLLIN,
+			   launch_told);
+	return r < 0 ? err_set(e, -r, "watch the launch: %s", strerror(-r)) : 0;
+}
+
+/*
+ * The child is started as early as its group can take it, and the helper of an
+ * unfinished part right after: both work while the volume is made.
+ */
 static int start(struct box *b, struct err *e)
 {
 	struct warden *w = b->w;
+	const struct cgroup_limits limits = { b->spec.mem_bytes,
+					      b->spec.cpus_milli,
+					      b->spec.pids };
 	AUTO_CLOSE int listen_fd = -1;
-	struct launched l;
-	int r;
+	struct part *p = &b->part;
+	struct launched l = { .pid = 0, .pid_fd = -1, .talk_fd = -1 };
 
+	if (p->group_fd >= 0 && begin(b, &l, e) < 0)
+		return -e->code;
+	if (p->unfinished && part_start(&w->cg, w->launch.proc_fd, p, e) < 0)
+		return -e->code;
 	if (prepare(b, &listen_fd, e) < 0)
 		return -e->code;
-	r = launch_start(&w->launch, &b->spec, &b->part, listen_fd, &l, e);
-	if (r < 0)
-		return r;
-	b->pid = l.pid;
-	r = box_watch(b, l.pid_fd);
-	if (r == 0)
-		r = io_add(&w->loop, &b->err_io, l.err_fd, EPOLLIN,
-			   launch_told);
-	if (r < 0)
-		return err_set(e, -r, "watch the launch: %s", strerror(-r));
-	return 0;
+	if (p->unfinished && part_finish(&w->cg, w->launch.proc_fd, p, e) < 0)
+		return -e->code;
+	if (cgroup_limit(&w->cg, b->slot, &limits, e) < 0)
+		return -e->code;
+	if (l.pid == 0 && begin(b, &l, e) < 0)
+		return -e->code;
+	return launch_go(&l, p, listen_fd, e);
 }
 
 void box_launch(struct warden *w, const struct launch_spec *s,
@@ -358,7 +373,7 @@ void box_launch(struct warden *w, const struct launch_spec *s,
 	struct box *b;
 	struct part p;
 
-	if (part_take(w, PART_SANDBOX, &p, &e) < 0) {
+	if (part_take(w, PART_NOW, &p, &e) < 0) {
 		answer(wt, &e);
 		return;
 	}

@@ -96,7 +96,9 @@ static int build_root(int pool_fd, int proc_fd, struct err *e)
 						 { "mode", "0700" },
 						 { "size", "1m" },
 						 { 0 } };
+	static const char *const dirs[] = LAUNCH_DIRS;
 	AUTO_CLOSE int root_fd = -1, at_fd = -1;
+	size_t i;
 
 	root_fd = mount_new("tmpfs", opts, VIEW_FLAGS, e);
 	if (root_fd < 0)
@@ -109,9 +111,9 @@ static int build_root(int pool_fd, int proc_fd, struct err *e)
 	    attach(pool_fd, root_fd, "pool", e) < 0 ||
 	    attach(proc_fd, root_fd, "proc", e) < 0)
 		return -e->code;
-	if (mkdirat(root_fd, "l", 0700) < 0 ||
-	    mkdirat(root_fd, "u", 0700) < 0 || mkdirat(root_fd, "r", 0700) < 0)
-		return err_sys(e, "mkdir");
+	for (i = 0; i < ARRAY_LEN(dirs); i++)
+		if (mkdirat(root_fd, dirs[i], 0700) < 0)
+			return err_sys(e, "mkdir %s", dirs[i]);
 	if (fchdir(root_fd) < 0 || syscall(SYS_pivot_root, ".", ".") < 0 ||
 	    umount2(".", MNT_DETACH) < 0 || chdir("/") < 0)
 		return err_sys(e, "enter own root");

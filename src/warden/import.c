@@ -88,7 +88,7 @@ worker_child(struct warden *w, const struct part *p, int fds[WORKER_FDS])
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	r = cgroup_join_user(&w->cg, p->slot);
+	r = cgroup_join(&w->cg, p->slot, true);
 	if (r < 0)
 		err_set(&e, -r, "join cgroups: %s", strerror(-r));
 	else if (setns(w->host_mnt_fd, CLONE_NEWNS) < 0)
@@ -300,7 +300,7 @@ static int spawn_worker(struct warden *w, struct part *p, int root_fd,
 		int fds[WORKER_FDS] = { tar[0], words[1], 2, root_fd,
 					w->sudo_fd };
 
-		pid = clone_into(CLONE_NEWPID, p->cg.unified_fd, &pid_fd);
+		pid = clone_into(CLONE_NEWPID, p->group_fd, &pid_fd);
 		if (pid == 0)
 			worker_child(w, p, fds);
 		if (pid < 0)
@@ -324,8 +324,9 @@ static int start_in_part(struct warden *w, struct import *i, struct part *p,
 	AUTO_CLOSE int root_fd = -1;
 	int pid_fd;
 
-	if (part_ready(w, p, e) < 0 ||
-	    cgroup_limit(&w->cg, &p->cg, &worker_limits, e) < 0)
+	if (part_start(&w->cg, w->launch.proc_fd, p, e) < 0 ||
+	    part_finish(&w->cg, w->launch.proc_fd, p, e) < 0 ||
+	    cgroup_limit(&w->cg, p->slot, &worker_limits, e) < 0)
 		return -e->code;
 	root_fd = stage_mount(w, i->id, p, e);
 	if (root_fd < 0)

@@ -60,35 +60,36 @@ uint32_t slot_base(const struct warden *w, unsigned slot)
 	return (uint32_t)(w->conf.uid_base + (uint64_t)slot * SLOT_STRIDE);
 }
 
-static int begin(struct warden *w, enum part_kind kind, struct part *p,
-		 struct err *e)
+/* Gives back what a part that failed has left. */
+static int lost(struct warden *w, const struct part *p, int r)
 {
-	int r = slot_take(w, &p->slot, e);
+	if (cgroup_remove(&w->cg, p->slot) == 0)
+		slot_free(w, p->slot);
+	return r;
+}
 
+static int open_new(struct warden *w, enum part_kind kind, struct part *p,
+		    struct err *e)
+{
+	int r;
+
+	*p = PART_NONE;
+	r = slot_take(w, &p->slot, e);
 	if (r < 0)
 		return r;
 	p->base = slot_base(w, p->slot);
-	r = part_begin(&w->cg, w->launch.proc_fd, kind, p, e);
-	if (r < 0 && cgroup_remove(&w->cg, p->slot) == 0)
-		slot_free(w, p->slot);
-	return r;
+	r = part_open(&w->cg, kind, p, e);
+	return r < 0 ? lost(w, p, r) : 0;
 }
 
 int part_take(struct warden *w, enum part_kind kind, struct part *p,
 	      struct err *e)
 {
-	if (kind == PART_SANDBOX && w->n_stock > 0) {
+	if (kind == PART_NOW && w->n_stock > 0) {
 		*p = w->stock[--w->n_stock];
 		return 0;
 	}
-	return begin(w, kind, p, e);
-}
-
-int part_ready(struct warden *w, struct part *p, struct err *e)
-{
-	if (p->helper == 0)
-		return 0;
-	return part_finish(&w->cg, w->launch.proc_fd, p, e);
+	return open_new(w, kind, p, e);
 }
 
 static unsigned stock_size(const struct warden *w)
@@ -107,12 +108,18 @@ static void refill(struct timer *t)
 	if (w->n_stock >= stock_size(w))
 		return;
 	p = &w->stock[w->n_stock];
-	if (begin(w, PART_SANDBOX, p, &e) < 0 || part_ready(w, p, &e) < 0) {
-		log_warn("no part made ahead: %s", e.msg);
-		return;
+	if (open_new(w, PART_AHEAD, p, &e) < 0)
+		goto failed;
+	if (part_start(&w->cg, w->launch.proc_fd, p, &e) < 0 ||
+	    part_finish(&w->cg, w->launch.proc_fd, p, &e) < 0) {
+		lost(w, p, 0);
+		goto failed;
 	}
 	w->n_stock++;
 	timer_set(&w->loop, t, 1, refill);
+	return;
+failed:
+	log_warn("no part made ahead: %s", e.msg);
 }
 
 void stock_refill_later(struct warden *w)

@@ -64,7 +64,7 @@ struct box {
 	pid_t pid;
 	uint64_t start_time; /* of the process, in the kernel's ticks */
 	struct part part;    /* open while launching */
-	struct io pid_io, err_io;
+	struct io pid_io, talk_io;
 	struct timer retry;
 	bool pid_gone;
 	bool asked;          /* someone asked for its end: no notice */
@@ -141,10 +141,9 @@ int slot_take(struct warden *w, unsigned *slot, struct err *e) MUST_CHECK;
 void slot_mark(struct warden *w, unsigned slot);
 void slot_free(struct warden *w, unsigned slot);
 uint32_t slot_base(const struct warden *w, unsigned slot);
+/* One of the stock, or one that part_open() has opened and no more. */
 int part_take(struct warden *w, enum part_kind kind, struct part *p,
 	      struct err *e) MUST_CHECK;
-/* part_take() may give one whose second half is still to be made. */
-int part_ready(struct warden *w, struct part *p, struct err *e) MUST_CHECK;
 void stock_refill_later(struct warden *w);
 void stock_drop(struct warden *w);
 

@@ -1,23 +1,23 @@
 /*
  * Launching, in this order and no other:
  *
- * 1. Everything that can be made ahead is there: the groups with their limits,
- *    the network and cgroup namespaces, the user namespace with its map, the
- *    volume, the agent in a memfd.
- * 2. The host's root clones a child into new pid, mount, ipc and uts
- *    namespaces, already inside its control group. All but the user namespace
- *    belong to the initial one: whoever is root inside the sandbox later has
- *    no power over them, so it can mount nothing and configure nothing.
- * 3. The child builds the root, its views and its network, all by descriptors,
- *    and leaves the old root.
- * 4. It becomes the agent's id (which no sandbox's map contains), enters the
- *    user namespace last, gives up every capability but the agent's few, and
- *    executes the agent from a sealed memfd.
+ * 1. The host's root clones a child into new pid, mount, ipc and uts
+ *    namespaces, already inside its control group. The child makes its network
+ *    (unless a part made ahead brings one) and its views of the machine, while
+ *    the warden makes the volume, the other groups with their limits, the user
+ *    namespace with its map and the cgroup namespace.
+ * 2. With these it joins its groups and builds its root, by descriptors. All
+ *    namespaces but the user namespace belong to the initial one: whoever is
+ *    root inside the sandbox later has no power over them, so it can mount
+ *    nothing and configure nothing.
+ * 3. It leaves the old root, becomes the agent's id (which no sandbox's map
+ *    contains), enters the user namespace last, gives up every capability but
+ *    the agent's few, and executes the agent from a sealed memfd.
  *
- * The table `steps` is the list of walls as much as the order of work: a step
- * that fails ends the launch, none is skipped or retried in a weaker form. A
- * failing child writes its `struct err` to a pipe that closes on exec; an end
- * of file without one means that the agent runs.
+ * The tables of steps are the list of walls as much as the order of work: a
+ * step that fails ends the launch, none is skipped or retried in a weaker
+ * form. A failing child writes its `struct err` to a socket that closes on
+ * exec; an end of file without one means that the agent runs.
  */
 #include "sandbox/container/launch.h"
 
@@ -27,13 +27,16 @@
 #include <linux/capability.h>
 #include <linux/keyctl.h>
 #include <linux/memfd.h>
+#include <linux/securebits.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/fsuid.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/sendfile.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 
 #include "base/auto.h"
@@ -43,27 +46,48 @@
 #include "sandbox/walls.h"
 #include "wire/agent_args.h"
 
-static const struct {
+struct step {
 	const char *name;
 	step_fn *fn;
-} steps[] = {
-	{ "join groups", step_groups }, { "set up process", step_basics },
-	{ "make root", step_root },     { "make /dev", step_dev },
-	{ "make /proc", step_proc },    { "make /sys", step_sys },
-	{ "enter root", step_pivot },   { "resource limits", step_limits },
-	{ "descriptors", step_fds },    { "identity", step_ids },
-	{ "start agent", step_exec },
 };
 
-int step_groups(struct launch_ctx *l, struct err *e)
+static const struct step steps_alone[] = {
+	{ "set up process", step_basics }, { "make network", step_net },
+	{ "make /dev", step_dev },         { "make /proc", step_proc },
+	{ "make /sys", step_sys },         { 0 },
+};
+
+static const struct step steps_joined[] = {
+	{ "join groups", step_spaces },
+	{ "make root", step_root },
+	{ "place views", step_views },
+	{ "enter root", step_pivot },
+	{ "resource limits", step_limits },
+	{ "descriptors", step_fds },
+	{ "identity", step_ids },
+	{ "start agent", step_exec },
+	{ 0 },
+};
+
+int step_net(struct launch_ctx *l, struct err *e)
 {
-	int r = cgroup_join_self(&l->part->cg);
+	int r = l->own_net ? net_make(l->host->proc_fd) : 0;
+
+	return r < 0 ? err_set(e, -r, "%s", strerror(-r)) : 0;
+}
+
+int step_spaces(struct launch_ctx *l, struct err *e)
+{
+	int r = cgroup_join(l->host->cg, l->slot, false);
 
 	if (r < 0)
 		return err_set(e, -r, "join cgroups: %s", strerror(-r));
-	if (WALL(CGROUPNS) && setns(l->part->cgroupns_fd, CLONE_NEWCGROUP) < 0)
+	l->join_fd = cgroup_open_user(l->host->cg, l->slot, e);
+	if (l->join_fd < 0)
+		return l->join_fd;
+	if (WALL(CGROUPNS) && setns(l->cgroupns_fd, CLONE_NEWCGROUP) < 0)
 		return err_sys(e, "enter cgroup namespace");
-	if (setns(l->part->netns_fd, CLONE_NEWNET) < 0)
+	if (!l->own_net && setns(l->netns_fd, CLONE_NEWNET) < 0)
 		return err_sys(e, "enter network namespace");
 	return 0;
 }
@@ -83,6 +107,12 @@ int step_basics(struct launch_ctx *l, struct err *e)
 	if (syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL) < 0 &&
 	    errno != ENOSYS)
 		return err_sys(e, "new session keyring");
+	/* What is made from here on belongs to the sandbox's root; with the
+	 * fixup off, that takes no capability away. */
+	if (prctl(PR_SET_SECUREBITS, SECBIT_NO_SETUID_FIXUP) < 0)
+		return err_sys(e, "set securebits");
+	setfsgid(l->base);
+	setfsuid(l->base);
 	return 0;
 }
 
@@ -119,12 +149,11 @@ int step_limits(struct launch_ctx *l, struct err *e)
 /* Moves what is kept to its place; whatever else is open is closed. */
 int step_fds(struct launch_ctx *l, struct err *e)
 {
-	int keep[FD_END] = { [FD_LISTEN] = l->listen_fd,
-			     [FD_OOM] = l->oom_fd,
-			     [FD_JOIN] = l->part->cg.user_fd,
-			     [FD_ERR] = l->err_fd,
-			     [FD_AGENT] = l->host->agent_fd,
-			     [FD_USERNS] = l->part->userns_fd };
+	int keep[FD_END] = {
+		[FD_LISTEN] = l->listen_fd,     [FD_OOM] = l->oom_fd,
+		[FD_JOIN] = l->join_fd,         [FD_TALK] = l->talk_fd,
+		[FD_AGENT] = l->host->agent_fd, [FD_USERNS] = l->userns_fd
+	};
 	int i, null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
 
 	if (null_fd < 0)
@@ -138,9 +167,9 @@ int step_fds(struct launch_ctx *l, struct err *e)
 			return err_sys(e, "move descriptor");
 	}
 	for (i = 0; i < FD_END; i++)
-		if (dup3(keep[i], i, i >= FD_ERR ? O_CLOEXEC : 0) < 0)
+		if (dup3(keep[i], i, i >= FD_TALK ? O_CLOEXEC : 0) < 0)
 			return err_sys(e, "move descriptor");
-	l->err_fd = FD_ERR;
+	l->talk_fd = FD_TALK;
 	if (WALL(CLOSEFDS) && close_range(FD_END, ~0U, 0) < 0)
 		return err_sys(e, "close descriptors");
 	return 0;
@@ -179,10 +208,10 @@ static int keep_agent_caps(struct err *e)
 
 int step_ids(struct launch_ctx *l, struct err *e)
 {
-	uid_t id = part_agent_uid(l->part);
+	uid_t id = l->agent_uid;
 
 	if (!WALL(AGENTUID)) /* the id of those it must be safe from */
-		id = l->part->base + SANDBOX_UID;
+		id = l->base + SANDBOX_UID;
 	if (setgroups(0, NULL) < 0 || setresgid(id, id, id) < 0 ||
 	    setresuid(id, id, id) < 0)
 		return err_sys(e, "become id %u", id);
@@ -210,7 +239,7 @@ static void affinity_word(const struct launch_ctx *l, char *out, size_t cap)
 	have = (unsigned)CPU_COUNT(&set);
 	if (want >= have || have > 32)
 		return;
-	skip = l->part->slot % have;
+	skip = l->slot % have;
 	for (i = 0, at = 0; i < 32; i++) {
 		if (!CPU_ISSET(i, &set))
 			continue;
@@ -247,17 +276,38 @@ int step_exec(struct launch_ctx *l, struct err *e)
 	return err_sys(e, "execute the agent");
 }
 
+static int run_steps(struct launch_ctx *l, const struct step *s, struct err *e)
+{
+	for (; s->fn; s++)
+		if (s->fn(l, e) < 0)
+			return err_wrap(e, "%s", s->name);
+	return 0;
+}
+
+/* What launch_go() sent; nobody there any more: then nobody wants us. */
+static void await_go(struct launch_ctx *l)
+{
+	int fds[FD_PASS_MAX];
+	char go;
+
+	if (recv_msg_fds(l->talk_fd, &go, 1, fds) != 1 || fds[2] < 0)
+		_exit(1);
+	l->userns_fd = fds[0];
+	l->cgroupns_fd = fds[1];
+	l->listen_fd = fds[2];
+	l->netns_fd = fds[3];
+}
+
 static void __attribute__((noreturn)) child(struct launch_ctx *l)
 {
 	struct err e = { 0 };
-	size_t i;
 
-	for (i = 0; i < ARRAY_LEN(steps); i++)
-		if (steps[i].fn(l, &e) < 0) {
-			err_wrap(&e, "%s", steps[i].name);
-			break;
-		}
-	write_full(l->err_fd, &e, sizeof(e));
+	if (run_steps(l, steps_alone, &e) == 0) {
+		await_go(l);
+		run_steps(l, steps_joined, &e);
+	}
+	if (write_full(l->talk_fd, &e, sizeof(e)) < 0)
+		_exit(126);
 	_exit(127);
 }
 
@@ -272,31 +322,46 @@ static uint64_t namespaces(void)
 	return flags;
 }
 
-int launch_start(const struct launch_host *h, const struct launch_spec *s,
-		 const struct part *p, int listen_fd, struct launched *out,
-		 struct err *e)
+int launch_begin(const struct launch_host *h, const struct launch_spec *s,
+		 const struct part *p, struct launched *out, struct err *e)
 {
 	struct launch_ctx l = { .host = h,
 				.spec = s,
-				.part = p,
-				.listen_fd = listen_fd,
-				.root_fd = -1,
-				.oom_fd = -1 };
-	int err_pipe[2];
+				.slot = p->slot,
+				.base = WALL(IDMAP) ? p->base : 0,
+				.own_net = p->kind != PART_AHEAD,
+				.agent_uid = part_agent_uid(p) };
+	int pair[2];
 
-	if (pipe2(err_pipe, O_CLOEXEC) < 0)
-		return err_sys(e, "pipe");
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+		return err_sys(e, "socketpair");
 	out->pid_fd = -1;
-	l.err_fd = err_pipe[1];
-	out->pid = clone_into(namespaces(), p->cg.unified_fd, &out->pid_fd);
-	if (out->pid == 0)
+	l.talk_fd = pair[1];
+	out->pid = clone_into(namespaces(), p->group_fd, &out->pid_fd);
+	if (out->pid == 0) {
+		close(pair[0]);
 		child(&l);
-	close(err_pipe[1]);
+	}
+	close(pair[1]);
 	if (out->pid < 0) {
-		close(err_pipe[0]);
+		close(pair[0]);
 		return err_set(e, -out->pid, "clone: %s", strerror(-out->pid));
 	}
-	out->err_fd = err_pipe[0];
+	out->talk_fd = pair[0];
+	return 0;
+}
+
+int launch_go(const struct launched *l, const struct part *p, int listen_fd,
+	      struct err *e)
+{
+	const int fds[FD_PASS_MAX] = { p->userns_fd, p->cgroupns_fd, listen_fd,
+				       p->netns_fd };
+	ssize_t n =
+		send_msg_fds(l->talk_fd, "g", 1, fds, p->netns_fd < 0 ? 3 : 4);
+
+	if (n < 0 && n != -EPIPE && n != -ECONNRESET)
+		return err_set(e, (int)-n, "let the child go on: %s",
+			       strerror((int)-n));
 	return 0;
 }
 

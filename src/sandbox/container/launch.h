@@ -22,18 +22,30 @@ struct launch_host {
 struct launched {
 	pid_t pid;
 	int pid_fd;
-	int err_fd; /* a struct err comes when a step failed; an end of file
-		       alone means that the agent runs */
+	int talk_fd; /* a struct err comes when a step failed; an end of file
+			alone means that the agent runs */
 };
 
 /*
+ * In two halves: the child is started as soon as the part's group can take it
+ * and builds what depends on nothing else; launch_go() gives it the namespaces
+ * of the finished part and the socket that the agent will listen on.
+ *
  * The caller stands in the warden's small mount namespace, where /pool is the
- * pool and /l, /u, /r are empty directories; the volume spec->id and the image
- * spec->image are in the pool; the groups of `p` have their limits.
+ * pool and the directories of LAUNCH_DIRS are there and empty. At launch_go()
+ * the volume spec->id and the image spec->image are in the pool, and the
+ * groups have their limits.
  */
-int launch_start(const struct launch_host *h, const struct launch_spec *s,
-		 const struct part *p, int listen_fd, struct launched *out,
+#define LAUNCH_DIRS                                    \
+	{                                              \
+		"l", "u", "r", "vdev", "vproc", "vsys" \
+	}
+int launch_begin(const struct launch_host *h, const struct launch_spec *s,
+		 const struct part *p, struct launched *out,
 		 struct err *e) MUST_CHECK;
+/* A child that has failed is no error here: it tells so itself. */
+int launch_go(const struct launched *l, const struct part *p, int listen_fd,
+	      struct err *e) MUST_CHECK;
 
 /* Puts the agent's program into a sealed memfd: an O_PATH descriptor. */
 int launch_load_agent(const char *path, struct err *e) MUST_CHECK;

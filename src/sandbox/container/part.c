@@ -1,9 +1,8 @@
 /*
  * A namespace needs a process to be born in: a short-lived helper unshares the
- * network namespace (the slowest of all, so first, while the groups are being
- * made), joins the groups, unshares the cgroup namespace, both still as the
- * host's root, so that they belong to the initial user namespace; then the
- * user namespace; and stays until its namespaces are open here.
+ * network namespace, joins the groups, unshares the cgroup namespace, all
+ * still as the host's root, so that they belong to the initial user namespace;
+ * then the user namespace; and stays until its namespaces are open here.
  */
 #include "sandbox/container/part.h"
 
@@ -23,15 +22,6 @@
 #include "sandbox/walls.h"
 #include "wire/agent_args.h"
 
-/* What the helper needs to know. */
-struct maker {
-	const struct cgroup_host *cg;
-	const struct part *part;
-	int proc_fd;
-	enum part_kind kind;
-	int fd; /* to the warden */
-};
-
 /* The limits of namespaces below the sandbox's own: none of any kind. */
 static const char *const ns_limits[] = {
 	"sys/user/max_user_namespaces",   "sys/user/max_mnt_namespaces",
@@ -40,12 +30,16 @@ static const char *const ns_limits[] = {
 	"sys/user/max_cgroup_namespaces", "sys/user/max_time_namespaces",
 };
 
-/* A network of its own: only `lo`, and any port for servers inside. */
-static int net_setup(int proc_fd)
+int net_make(int proc_fd)
 {
-	AUTO_CLOSE int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	AUTO_CLOSE int fd = -1;
 	struct ifreq ifr = { .ifr_name = "lo" };
 
+	if (!WALL(NETNS))
+		return 0;
+	if (unshare(CLONE_NEWNET) < 0)
+		return -errno;
+	fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	if (fd < 0 || ioctl(fd, SIOCGIFFLAGS, &ifr) < 0)
 		return -errno;
 	ifr.ifr_flags |= IFF_UP;
@@ -55,46 +49,47 @@ static int net_setup(int proc_fd)
 			     "0");
 }
 
-/* All but the user namespace belong to the host's: the order matters. */
-static int helper_steps(const struct maker *m)
+static int limit_namespaces(int proc_fd)
 {
-	char go;
 	size_t i;
 	int r;
 
-	if (WALL(NETNS)) {
-		if (unshare(CLONE_NEWNET) < 0)
-			return -errno;
-		r = net_setup(m->proc_fd);
-		if (r < 0)
-			return r;
-	}
-	if (read(m->fd, &go, 1) != 1)
-		return -ECANCELED;
-	r = cgroup_join_user(m->cg, m->part->slot);
-	if (r < 0)
-		return r;
-	if (unshare(CLONE_NEWCGROUP) < 0 || unshare(CLONE_NEWUSER) < 0)
-		return -errno;
-	if (m->kind != PART_SANDBOX || !WALL(NSLIMIT))
-		return 0;
 	for (i = 0; i < ARRAY_LEN(ns_limits); i++) {
-		r = knob_write_at(m->proc_fd, ns_limits[i], "0");
+		r = knob_write_at(proc_fd, ns_limits[i], "0");
 		if (r < 0)
 			return r;
 	}
 	return 0;
 }
 
-/* Tells how it went, then waits to be let go. */
-static void __attribute__((noreturn)) helper(const struct maker *m)
+/* All but the user namespace belong to the host's: the order matters. */
+static int helper_steps(const struct cgroup_host *h, int proc_fd,
+			const struct part *p)
 {
-	int r = helper_steps(m);
+	int r = p->kind == PART_AHEAD ? net_make(proc_fd) : 0;
+
+	if (r < 0)
+		return r;
+	r = cgroup_join(h, p->slot, true);
+	if (r < 0)
+		return r;
+	if (unshare(CLONE_NEWCGROUP) < 0 || unshare(CLONE_NEWUSER) < 0)
+		return -errno;
+	if (p->kind == PART_WORKER || !WALL(NSLIMIT))
+		return 0;
+	return limit_namespaces(proc_fd);
+}
+
+/* Tells how it went, then waits to be let go. */
+static void __attribute__((noreturn))
+helper(const struct cgroup_host *h, int proc_fd, const struct part *p, int fd)
+{
+	int r = helper_steps(h, proc_fd, p);
 	char c;
 
-	if (write_full(m->fd, &r, sizeof(r)) < 0 || r < 0)
+	if (write_full(fd, &r, sizeof(r)) < 0 || r < 0)
 		_exit(1);
-	if (read(m->fd, &c, 1) < 0)
+	if (read(fd, &c, 1) < 0)
 		_exit(1);
 	_exit(0);
 }
@@ -127,10 +122,10 @@ static int open_spaces(struct part *p, int proc_fd, pid_t pid, struct err *e)
 	} spaces[] = { { "user", &p->userns_fd },
 		       { "cgroup", &p->cgroupns_fd },
 		       { "net", &p->netns_fd } };
+	size_t i, n = ARRAY_LEN(spaces) - (p->kind != PART_AHEAD);
 	char path[48];
-	size_t i;
 
-	for (i = 0; i < ARRAY_LEN(spaces); i++) {
+	for (i = 0; i < n; i++) {
 		snprintf(path, sizeof(path), "%d/ns/%s", (int)pid,
 			 spaces[i].name);
 		*spaces[i].fd = openat(proc_fd, path, O_RDONLY | O_CLOEXEC);
@@ -156,7 +151,8 @@ static int use_helper(struct part *p, int proc_fd, pid_t pid, int pipe_fd,
 	return open_spaces(p, proc_fd, pid, e);
 }
 
-static int helper_start(struct part *p, struct maker *m, struct err *e)
+static int helper_start(const struct cgroup_host *h, int proc_fd,
+			struct part *p, struct err *e)
 {
 	AUTO_CLOSE int pid_fd = -1;
 	int pair[2];
@@ -164,11 +160,10 @@ static int helper_start(struct part *p, struct maker *m, struct err *e)
 
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
 		return err_sys(e, "socketpair");
-	m->fd = pair[1];
-	pid = clone_into(0, p->cg.unified_fd, &pid_fd);
+	pid = clone_into(0, p->birth_fd, &pid_fd);
 	if (pid == 0) {
 		close(pair[0]); /* or it would never see the end */
-		helper(m);
+		helper(h, proc_fd, p, pair[1]);
 	}
 	close(pair[1]);
 	if (pid < 0) {
@@ -196,22 +191,25 @@ static int failed(struct part *p, struct err *e)
 	return err_wrap(e, "prepare slot %u", p->slot);
 }
 
-int part_begin(const struct cgroup_host *h, int proc_fd, enum part_kind kind,
-	       struct part *p, struct err *e)
+int part_open(const struct cgroup_host *h, enum part_kind kind, struct part *p,
+	      struct err *e)
 {
-	struct maker m = { h, p, proc_fd, kind, -1 };
-	int r;
+	p->kind = kind;
+	p->unfinished = true;
+	p->birth_fd = cgroup_make(h, p->slot, e);
+	if (p->birth_fd < 0)
+		return failed(p, e);
+	if (!h->v2)
+		p->group_fd = fcntl(p->birth_fd, F_DUPFD_CLOEXEC, 3);
+	return 0;
+}
 
-	p->userns_fd = p->cgroupns_fd = p->netns_fd = p->helper_fd = -1;
-	p->helper = 0;
-	if (cgroup_make(h, p->slot, &p->cg, e) < 0 ||
-	    helper_start(p, &m, e) < 0 || cgroup_make_v1(h, &p->cg, e) < 0)
+int part_start(const struct cgroup_host *h, int proc_fd, struct part *p,
+	       struct err *e)
+{
+	if (cgroup_make_v1(h, p->slot, e) < 0 ||
+	    helper_start(h, proc_fd, p, e) < 0)
 		return failed(p, e);
-	r = write_full(p->helper_fd, "g", 1);
-	if (r < 0) {
-		err_set(e, -r, "the helper died");
-		return failed(p, e);
-	}
 	return 0;
 }
 
@@ -221,15 +219,20 @@ int part_finish(const struct cgroup_host *h, int proc_fd, struct part *p,
 	int r = use_helper(p, proc_fd, p->helper, p->helper_fd, e);
 
 	helper_end(p);
-	if (r == 0)
-		r = cgroup_split(h, &p->cg, part_agent_uid(p), e);
+	auto_close(&p->birth_fd);
+	p->unfinished = false;
+	if (r == 0 && h->v2) {
+		p->group_fd = cgroup_split(h, p->slot, part_agent_uid(p), e);
+		r = p->group_fd;
+	}
 	return r < 0 ? failed(p, e) : 0;
 }
 
 void part_close(struct part *p)
 {
 	helper_end(p);
-	cgroup_box_close(&p->cg);
+	auto_close(&p->birth_fd);
+	auto_close(&p->group_fd);
 	auto_close(&p->userns_fd);
 	auto_close(&p->cgroupns_fd);
 	auto_close(&p->netns_fd);

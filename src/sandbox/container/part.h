@@ -7,37 +7,60 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/err.h"
 #include "sandbox/cgroup.h"
 
+enum part_kind {
+	PART_AHEAD,  /* all of it */
+	PART_NOW,    /* without the network, which is made by the launch */
+	PART_WORKER, /* the same, and it may make namespaces of its own */
+};
+
 struct part {
 	unsigned slot;
 	uint32_t base; /* host's id of the sandbox's 0 */
-	struct cgroup_box cg;
-	int userns_fd, cgroupns_fd, netns_fd;
-	/* Only between part_begin() and part_finish(). */
+	enum part_kind kind;
+	int group_fd; /* to clone the agent into */
+	int userns_fd, cgroupns_fd;
+	int netns_fd; /* -1: who is launched makes its own */
+	/* Only until part_finish(). */
+	bool unfinished;
+	int birth_fd; /* group that the helper is born in */
 	pid_t helper; /* 0: none */
 	int helper_fd;
 };
 
-enum part_kind {
-	PART_SANDBOX, /* nothing nests in its user namespace */
-	PART_WORKER,  /* may make namespaces of its own */
-};
-
 /*
- * In two halves, so that the caller can do other work while the namespaces
- * are being born: part_begin() makes the groups and starts the helper,
- * part_finish() takes its namespaces. `proc_fd` is the host's /proc. When
- * either fails the part is closed, its helper gone; the groups are the
- * caller's to remove with cgroup_remove(). part_close() is fine in between.
+ * In three moves, so that the caller can do other work while the namespaces
+ * are being born: part_open() makes the unified group, part_start() the other
+ * groups and starts the helper, part_finish() takes its namespaces. `proc_fd`
+ * is the host's /proc. When one fails the part is closed, its helper gone; the
+ * groups are the caller's to remove with cgroup_remove(). part_close() is fine
+ * in between.
+ *
+ * The group can be cloned into after part_open() on v1, on v2 only after
+ * part_finish(): group_fd is -1 until then.
  */
-int part_begin(const struct cgroup_host *h, int proc_fd, enum part_kind kind,
-	       struct part *p, struct err *e) MUST_CHECK;
+int part_open(const struct cgroup_host *h, enum part_kind kind, struct part *p,
+	      struct err *e) MUST_CHECK;
+int part_start(const struct cgroup_host *h, int proc_fd, struct part *p,
+	       struct err *e) MUST_CHECK;
 int part_finish(const struct cgroup_host *h, int proc_fd, struct part *p,
 		struct err *e) MUST_CHECK;
+/* Nothing open. */
+#define PART_NONE                          \
+	((struct part){ .group_fd = -1,    \
+			.birth_fd = -1,    \
+			.userns_fd = -1,   \
+			.cgroupns_fd = -1, \
+			.netns_fd = -1,    \
+			.helper_fd = -1 })
+/* A network of its own: only `lo`, and any port for servers inside. Moves the
+ * caller into it. 0 or -errno. */
+int net_make(int proc_fd) MUST_CHECK;
 void part_close(struct part *p);
 
 /* The agent's own id: in no sandbox's map. */

@@ -4,8 +4,8 @@
  * sandbox's own range.
  *
  * Two traps, both silent: the overlay becomes read-only when the mounter's
- * fsuid is not in the map, so the mounter takes the sandbox's uid 0 for a
- * moment; and index=on would make every snapshot unmountable.
+ * fsuid is not in the map, so the mounter's fsuid is the sandbox's 0 (see
+ * step_basics()); and index=on would make every snapshot unmountable.
  *
  * The overlay is `volatile`: it does not flush the pool when the sandbox ends
  * or calls fsync. A sandbox's disk is gone at its end and is not promised to
@@ -13,11 +13,9 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/securebits.h>
 #include <stdio.h>
 #include <sys/fsuid.h>
 #include <sys/mount.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
@@ -35,8 +33,8 @@ static int attach_layer(const struct launch_ctx *l, const char *path,
 {
 	AUTO_CLOSE int fd = -1, at_fd = -1;
 
-	fd = mount_clone(AT_FDCWD, path, flags | MOUNT_ATTR_NODEV,
-			 l->part->userns_fd, e);
+	fd = mount_clone(AT_FDCWD, path, flags | MOUNT_ATTR_NODEV, l->userns_fd,
+			 e);
 	if (fd < 0)
 		return fd;
 	at_fd = open(at, O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -78,7 +76,6 @@ int step_root(struct launch_ctx *l, struct err *e)
 {
 	char image[64], volume[64];
 	AUTO_CLOSE int at_fd = -1;
-	gid_t base = WALL(IDMAP) ? l->part->base : 0;
 
 	snprintf(image, sizeof(image), "/pool/" STORE_IMAGE_TREE,
 		 l->spec->image);
@@ -89,11 +86,6 @@ int step_root(struct launch_ctx *l, struct err *e)
 		return err_wrap(e, "image %s", l->spec->image);
 	if (attach_layer(l, volume, "/u", MOUNT_ATTR_NOSUID, e) < 0)
 		return err_wrap(e, "volume");
-	/* Keeps the capabilities when the fsuid is not 0. */
-	if (prctl(PR_SET_SECUREBITS, SECBIT_NO_SETUID_FIXUP) < 0)
-		return err_sys(e, "set securebits");
-	setfsgid(base);
-	setfsuid(base);
 	l->root_fd = mount_overlay(e);
 	if (l->root_fd < 0)
 		return err_wrap(e, "root");

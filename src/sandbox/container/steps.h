@@ -7,27 +7,36 @@
 #include "sandbox/container/launch.h"
 
 /* Descriptors that the agent gets; the launcher sorts them into place. */
-enum { FD_LISTEN = 3, FD_OOM, FD_JOIN, FD_ERR, FD_AGENT, FD_USERNS, FD_END };
+enum { FD_LISTEN = 3, FD_OOM, FD_JOIN, FD_TALK, FD_AGENT, FD_USERNS, FD_END };
 
 struct launch_ctx {
 	const struct launch_host *host;
 	const struct launch_spec *spec;
-	const struct part *part;
-	int listen_fd, err_fd;
-	int root_fd; /* the sandbox's root, from step_root() on */
-	int oom_fd;  /* of our own process, from step_proc() on */
+	unsigned slot;
+	uint32_t base, agent_uid;
+	bool own_net; /* the part brings none */
+	int talk_fd;  /* to the warden */
+	int oom_fd;   /* of our own process, from step_proc() on */
+	/* From launch_go() on. */
+	int userns_fd, cgroupns_fd, netns_fd, listen_fd;
+	int join_fd; /* for the agent's children */
+	int root_fd; /* the sandbox's root */
 };
 
 typedef int step_fn(struct launch_ctx *l, struct err *e);
 
-step_fn step_groups; /* launch.c */
-step_fn step_basics;
-step_fn step_root; /* root.c */
-step_fn step_pivot;
-step_fn step_dev; /* view.c: /dev, /proc, /sys */
+/* Before launch_go(). */
+step_fn step_basics; /* launch.c */
+step_fn step_net;
+step_fn step_dev; /* view.c: /dev, /proc, /sys, at places of our own */
 step_fn step_proc;
 step_fn step_sys;
-step_fn step_limits;
+/* After it. */
+step_fn step_spaces; /* launch.c */
+step_fn step_root;   /* root.c */
+step_fn step_views;  /* view.c: moves them into the root */
+step_fn step_pivot;  /* root.c */
+step_fn step_limits; /* launch.c */
 step_fn step_fds;
 step_fn step_ids;
 step_fn step_exec;

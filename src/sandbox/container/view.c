@@ -1,7 +1,8 @@
 /*
  * What a sandbox sees of the machine: /dev with the harmless devices, /proc
  * with the dangerous and the telling parts covered, and of /sys only its own
- * limits.
+ * limits. They are built at places of our own (LAUNCH_DIRS) before there is a
+ * root, and moved into it.
  *
  * Files of /proc that only the host's root may open need no cover: nobody
  * inside is that (the masks are for those that everybody may read). Covers are
@@ -147,6 +148,14 @@ static int fill_dev(const struct launch_ctx *l, int fd, struct err *e)
 	return put_boot_id(fd, e);
 }
 
+/* One of LAUNCH_DIRS, or what is mounted on it. */
+static int open_place(const char *path, struct err *e)
+{
+	int fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+	return fd < 0 ? err_sys(e, "open %s", path) : fd;
+}
+
 /* Mounts a new file system on `name` below `dir_fd`. */
 static int mount_below(int dir_fd, const char *name, int mnt_fd, struct err *e)
 {
@@ -171,10 +180,9 @@ static int mount_pts_shm(const struct launch_ctx *l, int dev_fd, struct err *e)
 		{ "gid", uid },      { "size", size },   { 0 },
 	};
 	AUTO_CLOSE int pts_fd = -1, shm_fd = -1;
-	uint32_t base = WALL(IDMAP) ? l->part->base : 0;
 
-	snprintf(uid, sizeof(uid), "%u", base);
-	snprintf(gid5, sizeof(gid5), "%u", base + 5);
+	snprintf(uid, sizeof(uid), "%u", l->base);
+	snprintf(gid5, sizeof(gid5), "%u", l->base + 5);
 	/* Half of the memory, as on any machine; it is charged to it. */
 	snprintf(size, sizeof(size), "%llu",
 		 (unsigned long long)l->spec->mem_bytes / 2);
@@ -201,11 +209,11 @@ int step_dev(struct launch_ctx *l, struct err *e)
 		{ "nr_inodes", "64" },
 		{ 0 },
 	};
-	AUTO_CLOSE int fd = -1, at_fd = mount_point(l, "dev", e);
+	AUTO_CLOSE int fd = -1, at_fd = open_place("/vdev", e);
 
 	if (at_fd < 0)
 		return at_fd;
-	snprintf(uid, sizeof(uid), "%u", WALL(IDMAP) ? l->part->base : 0);
+	snprintf(uid, sizeof(uid), "%u", l->base);
 	fd = mount_new("tmpfs", opts, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, e);
 	if (fd < 0 || fill_dev(l, fd, e) < 0 || mount_at(fd, at_fd, e) < 0)
 		return -e->code;
@@ -263,7 +271,7 @@ static int seal_dev(int dev_fd, struct err *e)
 int step_proc(struct launch_ctx *l, struct err *e)
 {
 	static const char boot_id[] = "sys/kernel/random/boot_id";
-	AUTO_CLOSE int at_fd = mount_point(l, "proc", e), fd = -1, dev_fd = -1;
+	AUTO_CLOSE int at_fd = open_place("/vproc", e), fd = -1, dev_fd = -1;
 	AUTO_CLOSE int boot_fd = -1, id_fd = -1;
 
 	if (at_fd < 0)
@@ -271,9 +279,9 @@ int step_proc(struct launch_ctx *l, struct err *e)
 	fd = mount_new("proc", NULL, VIEW_FLAGS, e);
 	if (fd < 0 || mount_at(fd, at_fd, e) < 0)
 		return -e->code;
-	dev_fd = openat(l->root_fd, "dev", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	dev_fd = open_place("/vdev", e);
 	if (dev_fd < 0)
-		return err_sys(e, "open /dev");
+		return dev_fd;
 	if (cover_all(fd, dev_fd, e) < 0)
 		return -e->code;
 	/* Through the cover of /proc/sys, hence after it and by path. */
@@ -326,8 +334,7 @@ int step_sys(struct launch_ctx *l, struct err *e)
 						 { "mode", "0755" },
 						 { "size", "64k" },
 						 { 0 } };
-	struct mount_attr ro = { .attr_set = MOUNT_ATTR_RDONLY };
-	AUTO_CLOSE int at_fd = mount_point(l, "sys", e), fd = -1, cg_fd = -1;
+	AUTO_CLOSE int at_fd = open_place("/vsys", e), fd = -1;
 
 	if (at_fd < 0)
 		return at_fd;
@@ -336,15 +343,46 @@ int step_sys(struct launch_ctx *l, struct err *e)
 		return fd;
 	if (mkdirat(fd, "fs", 0755) < 0 || mkdirat(fd, "fs/cgroup", 0755) < 0)
 		return err_sys(e, "make /sys/fs/cgroup");
-	if (put_cpu_online(fd, l->spec->cpus_milli, e) < 0 ||
-	    mount_at(fd, at_fd, e) < 0)
+	if (put_cpu_online(fd, l->spec->cpus_milli, e) < 0)
 		return -e->code;
-	cg_fd = openat(fd, "fs/cgroup", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (cg_fd < 0)
+	return mount_at(fd, at_fd, e);
+}
+
+/* The limits can be shown only from inside the cgroup namespace. */
+static int finish_sys(const struct launch_ctx *l, struct err *e)
+{
+	struct mount_attr ro = { .attr_set = MOUNT_ATTR_RDONLY };
+	AUTO_CLOSE int sys_fd = open_place("/vsys", e), fd = -1;
+
+	if (sys_fd < 0)
+		return sys_fd;
+	fd = openat(sys_fd, "fs/cgroup", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
 		return err_sys(e, "open /sys/fs/cgroup");
-	if (cgroup_view(l->host->cg->v2, cg_fd, e) < 0)
+	if (cgroup_view(l->host->cg->v2, fd, e) < 0)
 		return err_wrap(e, "view of the limits");
-	if (mount_setattr(fd, "", AT_EMPTY_PATH, &ro, sizeof(ro)) < 0)
+	if (mount_setattr(sys_fd, "", AT_EMPTY_PATH, &ro, sizeof(ro)) < 0)
 		return err_sys(e, "make /sys read-only");
+	return 0;
+}
+
+int step_views(struct launch_ctx *l, struct err *e)
+{
+	static const char *const views[][2] = { { "/vdev", "dev" },
+						{ "/vproc", "proc" },
+						{ "/vsys", "sys" } };
+	size_t i;
+
+	if (finish_sys(l, e) < 0)
+		return -e->code;
+	for (i = 0; i < ARRAY_LEN(views); i++) {
+		AUTO_CLOSE int at_fd = mount_point(l, views[i][1], e);
+
+		if (at_fd < 0)
+			return at_fd;
+		if (move_mount(AT_FDCWD, views[i][0], at_fd, "",
+			       MOVE_MOUNT_T_EMPTY_PATH) < 0)
+			return err_sys(e, "place /%s", views[i][1]);
+	}
 	return 0;
 }
