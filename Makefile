@@ -98,7 +98,7 @@ $(B)/bin/carrel-sudo: $(call obj,static,$(filter src/agent/sudo_%,$(ALL_SRC))) $
 $(B)/bin/carrel-agent $(B)/bin/carrel-sudo:
 	@mkdir -p $(@D)
 	$(if $(V),,@echo "  LINK    $@")
-	$(Q)$(CC) $(LDFLAGS) -no-pie -static $(SAN_STATIC) -o $@ $^
+	$(Q)$(CC) $(filter-out -pie,$(LDFLAGS)) -static $(SAN_STATIC) -o $@ $^
 
 # Filters are compiled to BPF at build time.
 $(B)/tools/mkfilter: tools/mkfilter.c tools/syscalls_x86_64.h | $(B)/.deps
@@ -115,8 +115,6 @@ $(B)/gen/seccomp/%.inc: src/seccomp/%.policy $(wildcard src/seccomp/*.policy) $(
 # Unit tests: each tests/unit/X_test.c is a program that prints TAP; the other
 # programs there are tools of tests.
 UNIT := $(patsubst tests/unit/%.c,$(B)/unit/%,$(wildcard tests/unit/*.c))
-# Starts the worker as the warden does, for tests/e2e/test_worker.py.
-UNIT += $(B)/unit/worker_run
 UNIT_LIBS := -ljansson -lsqlite3 -lcrypto -larchive -lm
 $(B)/unit/%: tests/unit/%.c $(B)/dyn/parts.a $(B)/dyn/lib.a
 	@mkdir -p $(@D)
@@ -142,8 +140,8 @@ test: ##           unit, end-to-end and escape tests (root); T=pattern picks
 test-guest: all ##     the same product in a Debian 12 guest with systemd (QEMU)
 	@tools/deps.sh install build run test
 	@tests/guest/run
-escape-long: all ##    the escape tests that take minutes
-	@tests/run --long escape
+escape-long: ##    the escape tests that take minutes
+	@ESCAPE_LONG=1 tests/run escape
 soak: ##           5000 create/exec/remove cycles, looking for growth
 	@SOAK_CYCLES=5000 tests/run leaks
 # Benches: each bench/X.c times something for bench/run.

@@ -32,6 +32,9 @@ void log_init(const char *role, enum log_level max)
 	log_journal = getenv("JOURNAL_STREAM") != NULL;
 }
 
+static void emit(enum log_level level, const char *fmt,
+		 va_list ap) PRINTF_LIKE(2, 0);
+
 /* One write() per line, so that lines of several roles never mix. */
 static void emit(enum log_level level, const char *fmt, va_list ap)
 {
