@@ -26,6 +26,10 @@ LDFLAGS += -pie -Wl,-z,relro,-z,now,-z,noexecstack,-z,separate-code \
 SAN_DAEMON := $(if $(SAN),-fsanitize=address$(comma)undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
 SAN_STATIC := $(if $(SAN),-fsanitize=undefined -fsanitize-undefined-trap-on-error)
 
+# The kernel's headers are glibc's neighbours.
+STATIC_CC  := musl-gcc -idirafter /usr/include \
+	      -idirafter /usr/include/$(shell uname -m)-linux-gnu
+
 # Programs: the directory with the main(), the name, the libraries.
 DYN     := cli daemon api warden worker
 NAME_cli    := carrel
@@ -65,7 +69,8 @@ $(B)/.deps: packaging/packages.txt
 	@mkdir -p $(@D) && touch $@
 
 # dyn/: position independent, sanitized with SAN=1. static/: for what runs
-# inside a sandbox, linked -static.
+# inside a sandbox, linked -static with musl: its start-up makes no cpuid, of
+# which glibc makes some 80, and in a virtual machine each one is a trap.
 $(B)/dyn/%.o: %.c Makefile | $(B)/.deps $(FILTERS)
 	@mkdir -p $(@D)
 	$(if $(V),,@echo "  CC      $<")
@@ -73,7 +78,7 @@ $(B)/dyn/%.o: %.c Makefile | $(B)/.deps $(FILTERS)
 $(B)/static/%.o: %.c Makefile | $(B)/.deps $(FILTERS)
 	@mkdir -p $(@D)
 	$(if $(V),,@echo "  CC(s)   $<")
-	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(SAN_STATIC) -MMD -MP -c -o $@ $<
+	$(Q)$(STATIC_CC) $(CPPFLAGS) $(CFLAGS) $(SAN_STATIC) -MMD -MP -c -o $@ $<
 
 $(B)/dyn/lib.a: $(call obj,dyn,$(LIB_SRC))
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
@@ -98,7 +103,7 @@ $(B)/bin/carrel-sudo: $(call obj,static,$(filter src/agent/sudo_%,$(ALL_SRC))) $
 $(B)/bin/carrel-agent $(B)/bin/carrel-sudo:
 	@mkdir -p $(@D)
 	$(if $(V),,@echo "  LINK    $@")
-	$(Q)$(CC) $(filter-out -pie,$(LDFLAGS)) -static $(SAN_STATIC) -o $@ $^
+	$(Q)$(STATIC_CC) $(filter-out -pie,$(LDFLAGS)) -static $(SAN_STATIC) -o $@ $^
 
 # Filters are compiled to BPF at build time.
 $(B)/tools/mkfilter: tools/mkfilter.c tools/syscalls_x86_64.h | $(B)/.deps

@@ -148,7 +148,7 @@ static int keep_only(int listen_fd, int gate_fd)
 	if (l < 0 || g < 0 || dup3(l, LISTEN_FD, O_CLOEXEC) < 0 ||
 	    dup3(g, GATE_FD, O_CLOEXEC) < 0)
 		return -errno;
-	return close_range(GATE_FD + 1, ~0U, 0) < 0 ? -errno : 0;
+	return syscall(SYS_close_range, GATE_FD + 1, ~0U, 0) < 0 ? -errno : 0;
 }
 
 static int wait_readable(struct broker *b)

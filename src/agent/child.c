@@ -152,7 +152,8 @@ static int MUST_CHECK place_files(const struct plan *p, int *status_fd,
 		if (dup3(cwd, CWD_FD, O_CLOEXEC) < 0)
 			return err_sys(e, "set up descriptor %d", CWD_FD);
 	}
-	if (WALL(CLOSEFDS) && close_range((unsigned)last + 1, ~0U, 0) < 0)
+	if (WALL(CLOSEFDS) &&
+	    syscall(SYS_close_range, (unsigned)last + 1, ~0U, 0) < 0)
 		return err_sys(e, "close descriptors");
 	return 0;
 }

@@ -1,6 +1,5 @@
 #include <errno.h>
 #include <fcntl.h>
-#include <malloc.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,8 +13,6 @@
 #include "sandbox/walls.h"
 #include "seccomp/seccomp.h"
 #include "wire/agent_args.h"
-
-enum { MMAP_BYTES = 128 * 1024, TRIM_BYTES = 64 * 1024 };
 
 static struct agent agent = {
 	.confine = { .oom_fd = -1, .join_fd = -1 },
@@ -177,9 +174,6 @@ static int MUST_CHECK start(void)
 	struct agent *a = &agent;
 	int r;
 
-	/* Memory goes back to the system: most of the time we are idle. */
-	mallopt(M_MMAP_THRESHOLD, MMAP_BYTES);
-	mallopt(M_TRIM_THRESHOLD, TRIM_BYTES);
 	list_init(&a->procs);
 	list_init(&a->ready);
 	list_init(&a->sinks);
