@@ -32,11 +32,12 @@ void log_init(const char *role, enum log_level max)
 	log_journal = getenv("JOURNAL_STREAM") != NULL;
 }
 
-static void emit(enum log_level level, const char *fmt,
-		 va_list ap) PRINTF_LIKE(2, 0);
+static void emit(enum log_level level, const char *fmt, va_list ap)
+	PRINTF_LIKE(2, 0);
 
 /* One write() per line, so that lines of several roles never mix. */
-static void emit(enum log_level level, const char *fmt, va_list ap)
+static void PRINTF_LIKE(2, 0)
+	emit(enum log_level level, const char *fmt, va_list ap)
 {
 	char line[1024];
 	int n = 0;
