@@ -59,6 +59,12 @@ def rows():
     return found
 
 
+def put_image(i, name, tar):
+    with open(tar, "rb") as f:
+        return i.api("PUT", f"/v1/images/{name}", f,
+                     {"Content-Length": str(os.path.getsize(tar))}, timeout=300)
+
+
 def put_probe(i, box):
     with open(PROBE, "rb") as f:
         i.cli("exec", box, "--", "sh", "-c",
@@ -89,15 +95,16 @@ def probe(i, box, names=("all",), sudo=False, timeout=120, **params):
 # Processes of a sandbox, from outside
 
 
-def pids_of(i, box, base=None):
-    """Every process of one sandbox, by its id range; init first. With `base`
-    the sandbox is not asked."""
-    base = base or base_of(i, box)
+def pids_of(base):
+    """Every process of one sandbox: whoever has an id of its range, in whatever
+    group it is. Init first."""
     found = []
-    for p in i.box_pids():
-        uid = status(p).get("Uid", "0").split()
-        if uid and base <= int(uid[0]) <= base + 65536:
-            found.append(p)
+    for p in filter(str.isdigit, os.listdir("/proc")):
+        s = status(p)
+        uid = s.get("Uid", "").split()
+        if uid and base <= int(uid[0]) <= base + 65536 and \
+                not s["State"].startswith("Z"):
+            found.append(int(p))
     return sorted(found, key=lambda p: (ns_pid(p) != 1, p))
 
 
@@ -111,13 +118,20 @@ def ns_pid(pid):
     return int(status(pid).get("NSpid", "0").split()[-1])
 
 
+def tasks(pid):
+    """The status of each thread."""
+    with contextlib.suppress(OSError):
+        return [status(f"{pid}/task/{t}") for t in os.listdir(f"/proc/{pid}/task")]
+    return []
+
+
 def base_of(i, box):
     """The first id of a sandbox' range, as the kernel tells it inside."""
     return int(i.sh(box, "cat /proc/self/uid_map").out.split()[1])
 
 
-def agent_of(i, box):
-    first = pids_of(i, box)[0]
+def agent_of(base):
+    first = pids_of(base)[0]
     assert ns_pid(first) == 1, first
     return first
 
@@ -176,8 +190,12 @@ class Canaries:
         self.stack.callback(self.watch.close)
 
     def _sockets(self):
+        """An address and an interface that only the host's network has."""
         subprocess.run(["ip", "address", "replace", "192.0.2.1/32", "dev", "lo"],
                        check=True)
+        if "canary0" not in [name for _, name in socket.if_nameindex()]:
+            subprocess.run(["ip", "link", "add", "canary0", "type", "veth",
+                            "peer", "name", "canary1"], check=True)
         self.listeners = {}
         self.port = 0
         for family, where in ((socket.AF_INET, "127.0.0.1"),
@@ -230,8 +248,9 @@ class Canaries:
         found = []
         for where, s in self.listeners.items():
             with contextlib.suppress(BlockingIOError):
-                s.accept()
-                found.append(f"a connection to {where}")
+                while True:
+                    s.accept()[0].close()
+                    found.append(f"a connection to {where}")
         if self.watch.events():
             found.append(f"{self.dir} was opened or changed")
         if self.process.poll() is not None:

@@ -29,8 +29,8 @@ class Reader:
 
     def __init__(self, i, box):
         self.i, self.box = i, box
-        self.agent = attack.agent_of(i, box)
-        self.base = int(harness.read(f"/proc/{self.agent}/uid_map").split()[1])
+        self.base = attack.base_of(i, box)
+        self.agent = attack.agent_of(self.base)
         group = attack.groups(self.agent)[""]
         self.group = group[:-len("/agent")] if group.endswith("/agent") else group
         self.warden = i.pids()["carrel-warden"][0]
@@ -221,17 +221,16 @@ def start(i, box, argv):
 def take(i):
     """A sandbox, an ordinary process and one of sudo; the record of all."""
     box = i.create(memory=256 * MIB, pids=256, cpus=0.5)
-    agent = attack.agent_of(i, box)
+    r = Reader(i, box)
     wires = [start(i, box, ["sleep", "1000"]),
              start(i, box, ["sudo", "sleep", "2000"])]
 
     def running():
-        found = {harness.read(f"/proc/{p}/cmdline", ""): p
-                 for p in attack.pids_of(i, box)}
+        found = {harness.read(f"/proc/{p}/cmdline", " "): p
+                 for p in attack.pids_of(r.base)}
         want = ["sleep\0" + n + "\0" for n in ("1000", "2000")]
         return all(w in found for w in want) and [found[w] for w in want]
     user, root = harness.wait_for("both processes run", running, 20)
-    r = Reader(i, box)
     lines = r.mounts() + r.limits()
     lines += r.record("user", user) + r.record("sudo", root)
     for w in wires:
@@ -239,9 +238,9 @@ def take(i):
         w.close()
     # An idle agent: no descriptor of a process is left.
     harness.wait_for("only the agent is left",
-                     lambda: attack.pids_of(i, box, r.base) == [agent], 20)
+                     lambda: attack.pids_of(r.base) == [r.agent], 20)
     time.sleep(0.2)
-    lines += r.record("agent", agent)
+    lines += r.record("agent", r.agent)
     i.rm(box)
     return lines
 
