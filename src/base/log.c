@@ -36,8 +36,7 @@ static void emit(enum log_level level, const char *fmt, va_list ap)
 	PRINTF_LIKE(2, 0);
 
 /* One write() per line, so that lines of several roles never mix. */
-static void PRINTF_LIKE(2, 0)
-	emit(enum log_level level, const char *fmt, va_list ap)
+static void emit(enum log_level level, const char *fmt, va_list ap)
 {
 	char line[1024];
 	int n = 0;
