@@ -118,7 +118,7 @@ static int adopt_living(struct warden *w, struct err *e)
 	if (!d)
 		return err_sys(e, "list run directories");
 	while ((de = readdir(d))) {
-		struct record rec;
+		struct record rec = { 0 };
 
 		if (!id_valid(de->d_name))
 			continue;
