@@ -54,7 +54,7 @@ BIN     := $(foreach p,$(DYN),$(B)/bin/$(NAME_$(p))) \
 all: $(BIN) ##            build everything into build/bin
 .SECONDARY:
 .DELETE_ON_ERROR:
-.PHONY: all unit help deps up test test-guest lint bench bench-idle soak escape-long \
+.PHONY: all unit help deps up test test-guest lint bench bench-idle soak escape escape-long \
 	fuzz install uninstall clean tidy
 
 help: ##           this list
@@ -145,7 +145,10 @@ test: ##           unit, end-to-end and escape tests (root); T=pattern picks
 test-guest: all ##     the same product in a Debian 12 guest with systemd (QEMU)
 	@tools/deps.sh install build run test
 	@tests/guest/run
-escape-long: ##    the escape tests that take minutes
+escape: ##         posture, escape tests, and what breaks without each wall
+	@tools/deps.sh install build run test
+	@tests/run escape
+escape-long: ##    the same with those that take minutes
 	@ESCAPE_LONG=1 tests/run escape
 soak: ##           5000 create/exec/remove cycles, looking for growth
 	@SOAK_CYCLES=5000 tests/run leaks
