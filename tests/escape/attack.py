@@ -78,6 +78,8 @@ def argv(names, sudo, params):
 
 def probe(i, box, names=("all",), sudo=False, timeout=120, **params):
     """Runs rows; {id: Verdict}. A row without a line is missing in it."""
+    if harness.SLOW > 1:
+        params["slow"] = int(harness.SLOW)
     p = i.cli("exec", box, "--", *argv(names, sudo, params), timeout=timeout)
     found = {}
     for line in p.out.splitlines():

@@ -7,7 +7,7 @@
  *
  * Parameters that the driver gives (README.md says which row takes which):
  * port, host, abstract, hostpid, shmkey, shm, hostpath, suid, capfile, flag,
- * hold, lock, seconds, crashes, disk_mb, mem_mb, pids.
+ * hold, lock, seconds, crashes, disk_mb, mem_mb, pids, slow.
  *
  * Exit code: 0 nothing is broken, 1 something is, 2 wrong use.
  */
@@ -280,7 +280,8 @@ static void child(const struct row *r, int out_fd)
 static void collect(const struct row *r, pid_t pid, int in_fd, char *line,
 		    size_t cap)
 {
-	int ms = (int)(r->seconds ? r->seconds : 10) * 1000;
+	int ms = (int)(r->seconds ? r->seconds : 10) * 1000 *
+		 (int)param_num("slow", 1);
 	struct pollfd p = { .fd = in_fd, .events = POLLIN };
 	ssize_t n = 0;
 	int status;

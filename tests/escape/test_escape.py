@@ -166,7 +166,7 @@ class Escape(harness.Case):
             wires.append(w)
         harness.wait_for("four sleeps", lambda: len(
             [p for p in attack.pids_of(self.base) if harness.read(
-                f"/proc/{p}/cmdline", " ").startswith("sleep\0")]) == 4, 10)
+                f"/proc/{p}/cmdline", " ").startswith("sleep\0")]) == 4, 10 * SLOW)
         kinds = set()
         for pid in attack.pids_of(self.base):
             for s in attack.tasks(pid):
@@ -287,12 +287,39 @@ class Escape(harness.Case):
         w.spawn(["sudo", "sleep", "300"])
         harness.wait_for("it runs", lambda: any(
             "sleep" in harness.read(f"/proc/{p}/cmdline", " ")
-            for p in attack.pids_of(self.base)), 10)
+            for p in attack.pids_of(self.base)), 10 * SLOW)
         for pid in attack.pids_of(self.base):
             limits = harness.read(f"/proc/{pid}/limits")
             self.assertRegex(limits, r"Max core file size\s+1\s+1\s+bytes")
         w.signal(9)
         w.close()
+
+    @unittest.skipUnless("ESCAPE_GUEST" in os.environ,
+                         "changes core_pattern: only in the guest")
+    def test_D22_piped_core_pattern_runs_nothing(self):
+        """At a limit of 0 the kernel would run it, as the host's root."""
+        knob = "/proc/sys/kernel/core_pattern"
+        old, ran = harness.read(knob), f"{self.i.dir}/ran"
+        script = f"{self.i.dir}/helper"
+        with open(script, "w") as f:
+            f.write(f"#!/bin/sh\necho ran >> {ran}\n")
+        os.chmod(script, 0o755)
+        try:
+            with open(knob, "w") as f:
+                f.write(f"|{script}")
+            for sudo in (False, True):
+                v = attack.probe(self.i, self.box, ["D22", "D23"], sudo=sudo,
+                                 crashes=20)
+                self.assertEqual(v["D22"].word, "HELD", v)
+            time.sleep(2)
+            self.assertFalse(os.path.exists(ran), "the helper ran")
+            # The canary itself works: a crash of the host's own.
+            subprocess.run(["sh", "-c", "ulimit -c 0; kill -SEGV $$"])
+            harness.wait_for("a crash outside runs it",
+                             lambda: os.path.exists(ran), 10 * SLOW)
+        finally:
+            with open(knob, "w") as f:
+                f.write(old)
 
     def test_D23_kernel_log_is_bounded(self):
         """400 crashes; the kernel's own rate limit lets ten in five seconds."""
@@ -354,7 +381,8 @@ class Ends(harness.Case):
         w = self.i.exec_wire(box)
         w.spawn(["sh", "-c", "b() { b | b & }; b; while :; do b; done"],
                 flags=harness.SPAWN_DETACHED)
-        harness.wait_for("it is full", lambda: len(attack.pids_of(base)) > 40, 20)
+        harness.wait_for("it is full", lambda: len(attack.pids_of(base)) > 40,
+                         20 * SLOW)
         self.gone(box, base)
         w.close()
 

@@ -13,7 +13,7 @@ mkdir -p $out
 root=$(mktemp -d /tmp/carrel-guest.XXXXXX)
 trap 'rm -rf --one-file-system "$root"' EXIT
 
-packages=systemd-sysv,dbus,udev,kmod,linux-image-cloud-amd64,procps,iproute2,busybox-static
+packages=systemd-sysv,dbus,udev,kmod,linux-image-cloud-amd64,procps,iproute2,busybox-static,python3
 packages=$packages,$(tools/deps.sh list run | paste -sd,)
 echo "guest: bootstrapping Debian 12 (once)"
 mmdebstrap --quiet --variant=minbase --include="$packages" \
