@@ -353,7 +353,7 @@ static int start(struct box *b, struct err *e)
 
 	if (p->group_fd >= 0 && begin(b, &l, e) < 0)
 		return -e->code;
-	if (p->unfinished && part_start(&w->cg, w->launch.proc_fd, p, e) < 0)
+	if (p->unfinished && part_start(&w->cg, p, e) < 0)
 		return -e->code;
 	if (prepare(b, &listen_fd, e) < 0)
 		return -e->code;

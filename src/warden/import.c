@@ -324,7 +324,7 @@ static int start_in_part(struct warden *w, struct import *i, struct part *p,
 	AUTO_CLOSE int root_fd = -1;
 	int pid_fd;
 
-	if (part_start(&w->cg, w->launch.proc_fd, p, e) < 0 ||
+	if (part_start(&w->cg, p, e) < 0 ||
 	    part_finish(&w->cg, w->launch.proc_fd, p, e) < 0 ||
 	    cgroup_limit(&w->cg, p->slot, &worker_limits, e) < 0)
 		return -e->code;

@@ -110,7 +110,7 @@ static void refill(struct timer *t)
 	p = &w->stock[w->n_stock];
 	if (open_new(w, PART_AHEAD, p, &e) < 0)
 		goto failed;
-	if (part_start(&w->cg, w->launch.proc_fd, p, &e) < 0 ||
+	if (part_start(&w->cg, p, &e) < 0 ||
 	    part_finish(&w->cg, w->launch.proc_fd, p, &e) < 0) {
 		lost(w, p, 0);
 		goto failed;

@@ -71,7 +71,7 @@ static const struct step steps_joined[] = {
 
 int step_net(struct launch_ctx *l, struct err *e)
 {
-	int r = l->own_net ? net_make(l->host->proc_fd) : 0;
+	int r = l->own_net ? net_make() : 0;
 
 	return r < 0 ? err_set(e, -r, "%s", strerror(-r)) : 0;
 }

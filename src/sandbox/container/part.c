@@ -19,6 +19,7 @@
 #include "base/auto.h"
 #include "base/fd.h"
 #include "sandbox/container/clone.h"
+#include "sandbox/mount.h"
 #include "sandbox/walls.h"
 #include "wire/agent_args.h"
 
@@ -30,7 +31,7 @@ static const char *const ns_limits[] = {
 	"sys/user/max_cgroup_namespaces", "sys/user/max_time_namespaces",
 };
 
-int net_make(int proc_fd)
+int net_make(void)
 {
 	AUTO_CLOSE int fd = -1;
 	struct ifreq ifr = { .ifr_name = "lo" };
@@ -43,8 +44,13 @@ int net_make(int proc_fd)
 	if (fd < 0 || ioctl(fd, SIOCGIFFLAGS, &ifr) < 0)
 		return -errno;
 	ifr.ifr_flags |= IFF_UP;
-	if (ioctl(fd, SIOCSIFFLAGS, &ifr) < 0)
-		return -errno;
+	return ioctl(fd, SIOCSIFFLAGS, &ifr) < 0 ? -errno : 0;
+}
+
+int net_open_ports(int proc_fd)
+{
+	if (!WALL(NETNS))
+		return 0;
 	return knob_write_at(proc_fd, "sys/net/ipv4/ip_unprivileged_port_start",
 			     "0");
 }
@@ -62,15 +68,25 @@ static int limit_namespaces(int proc_fd)
 	return 0;
 }
 
-/* All but the user namespace belong to the host's: the order matters. */
-static int helper_steps(const struct cgroup_host *h, int proc_fd,
-			const struct part *p)
+/*
+ * All but the user namespace belong to the host's: the order matters.
+ *
+ * The knobs are written through a /proc of the helper's own. In the host's,
+ * each namespace leaves entries of the same names behind, and with a thousand
+ * sandboxes finding the right one takes milliseconds.
+ */
+static int helper_steps(const struct cgroup_host *h, const struct part *p)
 {
-	int r = p->kind == PART_AHEAD ? net_make(proc_fd) : 0;
+	struct err e = { 0 };
+	AUTO_CLOSE int proc_fd = mount_new("proc", NULL, VIEW_FLAGS, &e);
+	int r = p->kind == PART_AHEAD ? net_make() : 0;
 
-	if (r < 0)
-		return r;
-	r = cgroup_join(h, p->slot, true);
+	if (proc_fd < 0)
+		return proc_fd;
+	if (r == 0 && p->kind == PART_AHEAD)
+		r = net_open_ports(proc_fd);
+	if (r == 0)
+		r = cgroup_join(h, p->slot, true);
 	if (r < 0)
 		return r;
 	if (unshare(CLONE_NEWCGROUP) < 0 || unshare(CLONE_NEWUSER) < 0)
@@ -82,9 +98,9 @@ static int helper_steps(const struct cgroup_host *h, int proc_fd,
 
 /* Tells how it went, then waits to be let go. */
 static void __attribute__((noreturn))
-helper(const struct cgroup_host *h, int proc_fd, const struct part *p, int fd)
+helper(const struct cgroup_host *h, const struct part *p, int fd)
 {
-	int r = helper_steps(h, proc_fd, p);
+	int r = helper_steps(h, p);
 	char c;
 
 	if (write_full(fd, &r, sizeof(r)) < 0 || r < 0)
@@ -151,8 +167,8 @@ static int use_helper(struct part *p, int proc_fd, pid_t pid, int pipe_fd,
 	return open_spaces(p, proc_fd, pid, e);
 }
 
-static int helper_start(const struct cgroup_host *h, int proc_fd,
-			struct part *p, struct err *e)
+static int helper_start(const struct cgroup_host *h, struct part *p,
+			struct err *e)
 {
 	AUTO_CLOSE int pid_fd = -1;
 	int pair[2];
@@ -163,7 +179,7 @@ static int helper_start(const struct cgroup_host *h, int proc_fd,
 	pid = clone_into(0, p->birth_fd, &pid_fd);
 	if (pid == 0) {
 		close(pair[0]); /* or it would never see the end */
-		helper(h, proc_fd, p, pair[1]);
+		helper(h, p, pair[1]);
 	}
 	close(pair[1]);
 	if (pid < 0) {
@@ -204,11 +220,9 @@ int part_open(const struct cgroup_host *h, enum part_kind kind, struct part *p,
 	return 0;
 }
 
-int part_start(const struct cgroup_host *h, int proc_fd, struct part *p,
-	       struct err *e)
+int part_start(const struct cgroup_host *h, struct part *p, struct err *e)
 {
-	if (cgroup_make_v1(h, p->slot, e) < 0 ||
-	    helper_start(h, proc_fd, p, e) < 0)
+	if (cgroup_make_v1(h, p->slot, e) < 0 || helper_start(h, p, e) < 0)
 		return failed(p, e);
 	return 0;
 }
@@ -218,9 +232,13 @@ int part_finish(const struct cgroup_host *h, int proc_fd, struct part *p,
 {
 	int r = use_helper(p, proc_fd, p->helper, p->helper_fd, e);
 
-	helper_end(p);
+	auto_close(&p->helper_fd); /* it may go */
 	auto_close(&p->birth_fd);
 	p->unfinished = false;
+	/* Who is in a hurry reaps it in part_close(); on v2 it must have left
+	 * the group before that is split. */
+	if (h->v2 || p->kind == PART_AHEAD)
+		helper_end(p);
 	if (r == 0 && h->v2) {
 		p->group_fd = cgroup_split(h, p->slot, part_agent_uid(p), e);
 		r = p->group_fd;

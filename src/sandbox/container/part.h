@@ -25,11 +25,10 @@ struct part {
 	enum part_kind kind;
 	int group_fd; /* to clone the agent into */
 	int userns_fd, cgroupns_fd;
-	int netns_fd; /* -1: who is launched makes its own */
-	/* Only until part_finish(). */
-	bool unfinished;
-	int birth_fd; /* group that the helper is born in */
-	pid_t helper; /* 0: none */
+	int netns_fd;    /* -1: who is launched makes its own */
+	bool unfinished; /* until part_finish() */
+	int birth_fd;    /* group that the helper is born in */
+	pid_t helper;    /* not reaped yet; 0: none */
 	int helper_fd;
 };
 
@@ -46,7 +45,7 @@ struct part {
  */
 int part_open(const struct cgroup_host *h, enum part_kind kind, struct part *p,
 	      struct err *e) MUST_CHECK;
-int part_start(const struct cgroup_host *h, int proc_fd, struct part *p,
+int part_start(const struct cgroup_host *h, struct part *p,
 	       struct err *e) MUST_CHECK;
 int part_finish(const struct cgroup_host *h, int proc_fd, struct part *p,
 		struct err *e) MUST_CHECK;
@@ -58,9 +57,10 @@ int part_finish(const struct cgroup_host *h, int proc_fd, struct part *p,
 			.cgroupns_fd = -1, \
 			.netns_fd = -1,    \
 			.helper_fd = -1 })
-/* A network of its own: only `lo`, and any port for servers inside. Moves the
- * caller into it. 0 or -errno. */
-int net_make(int proc_fd) MUST_CHECK;
+/* A network of its own with only `lo`; moves the caller into it. Then any port
+ * for servers inside. 0 or -errno. */
+int net_make(void) MUST_CHECK;
+int net_open_ports(int proc_fd) MUST_CHECK;
 void part_close(struct part *p);
 
 /* The agent's own id: in no sandbox's map. */
