@@ -57,8 +57,10 @@ class Reader:
 
     def status(self, pid):
         s = attack.status(pid)
-        # Without the two or three that a libc keeps for itself.
-        s["SigBlk"] = f"{int(s['SigBlk'], 16) & ~(7 << 31):016x}"
+        # Without the three that libraries keep for themselves: glibc's
+        # posix_spawn ignores them, so whoever started the daemon may have.
+        for k in ("SigBlk", "SigIgn"):
+            s[k] = f"{int(s[k], 16) & ~(7 << 31):016x}"
         return [f"{k} {self.ids(' '.join(s[k].split()))}".rstrip() for k in STATUS]
 
     def namespaces(self, pid):
