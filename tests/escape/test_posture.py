@@ -173,10 +173,11 @@ class Reader:
             shared = " ".join(left.split()[6:])
             kind, source, options = right.split()
             options = ",".join(o for o in options.split(",") if not re.match(
-                # How kernels spell their defaults, and a mode of tmpfs that
-                # is the default as well.
+                # How kernels spell their defaults, sizes, and what the host
+                # chose for all of its cgroup2.
                 r"(uuid|index|metacopy|nfs_export|xino)=(on|off|auto)$|"
-                r"(fsync=)?volatile$|inode64$|(size|mode|nr_inodes)=", o))
+                r"(fsync=)?volatile$|inode64$|(size|mode|nr_inodes)=|"
+                r"nsdelegate$|memory_\w+$|favordynmods$", o))
             out.append(f"mount {at} {kind} {flags} from={self.paths(root)} "
                        f"source={source} {self.ids(options)} {shared}".rstrip())
         return sorted(out)

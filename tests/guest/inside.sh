@@ -158,9 +158,9 @@ tap() {
 		case $line in
 		ok\ * | "not ok "*)
 			n=$((n + 1))
-			echo "$line" | sed "s|ok [0-9]* - |ok $n - ${1%.py}: |"
+			printf '%s\n' "$line" | sed "s|ok [0-9]* - |ok $n - ${1%.py}: |"
 			;;
-		\#*) echo "$line" ;;
+		\#*) printf '%s\n' "$line" ;;
 		esac
 	done </tmp/tap
 }
