@@ -63,14 +63,20 @@ static uint64_t bounding;
 
 static void prepare_once(void)
 {
+	/* The kernel's struct sigaction, all default. */
+	static const unsigned long none[4];
 	static bool done;
 	int i;
 
 	if (done)
 		return;
 	done = true;
+	/*
+	 * Not by libc: it refuses two signals of its own, which posix_spawn()
+	 * (of make, say) leaves ignored. Fails for KILL and STOP only.
+	 */
 	for (i = 1; i < NSIG; i++)
-		signal(i, SIG_DFL); /* fails for KILL, STOP and libc's own */
+		syscall(SYS_rt_sigaction, i, none, NULL, sizeof(long));
 	for (i = 0; i < 64; i++)
 		if (prctl(PR_CAPBSET_READ, i, 0, 0, 0) == 1)
 			bounding |= 1ULL << i;
