@@ -1,5 +1,5 @@
 """Escapes: every row of the probe inside, as the user and by sudo, and what the
-host can see of it. One test per row; host.py's kind of checks follow it."""
+host can see of it. One test per row, and those that only the host can judge."""
 
 import hashlib
 import os
