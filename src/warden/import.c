@@ -30,7 +30,9 @@
 #include "warden/warden.h"
 #include "wire/worker.h"
 
-enum { SUDO_FD = WORKER_ROOT_FD + 1, WORKER_FDS, RETRY_MS = 5 };
+/* The worker's descriptors; behind them, until exec, its program. */
+enum { SUDO_FD = WORKER_ROOT_FD + 1, WORKER_FDS, EXEC_FD = WORKER_FDS, N_FDS };
+enum { RETRY_MS = 5 };
 
 static const struct cgroup_limits worker_limits = { .mem_bytes = 2ULL << 30,
 						    .cpus_milli = 4000,
@@ -61,29 +63,29 @@ static int worker_ids(const struct part *p, struct err *e)
 	return 0;
 }
 
-static int worker_fds(int fds[WORKER_FDS], struct err *e)
+static int worker_fds(int fds[N_FDS], struct err *e)
 {
 	int i;
 
-	for (i = 0; i < WORKER_FDS; i++) {
+	for (i = 0; i < N_FDS; i++) {
 		fds[i] = fcntl(fds[i], F_DUPFD_CLOEXEC, 64);
 		if (fds[i] < 0)
 			return err_sys(e, "move descriptor");
 	}
-	for (i = 0; i < WORKER_FDS; i++)
-		if (dup2(fds[i], i) < 0)
+	for (i = 0; i < N_FDS; i++)
+		if (dup3(fds[i], i, i == EXEC_FD ? O_CLOEXEC : 0) < 0)
 			return err_sys(e, "move descriptor");
 	return 0;
 }
 
 static void __attribute__((noreturn))
-worker_child(struct warden *w, const struct part *p, int fds[WORKER_FDS])
+worker_child(struct warden *w, const struct part *p, int fds[N_FDS])
 {
 	const char *argv[] = { "worker", "unpack", NULL };
 	const char *env[] = { NULL };
 	struct err e = { 0 };
 	sigset_t none;
-	int r, exec_fd, status_fd = fds[1];
+	int r, status_fd = fds[1];
 
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
@@ -93,16 +95,13 @@ worker_child(struct warden *w, const struct part *p, int fds[WORKER_FDS])
 		err_set(&e, -r, "join cgroups: %s", strerror(-r));
 	else if (setns(w->host_mnt_fd, CLONE_NEWNS) < 0)
 		err_sys(&e, "enter host's mounts");
-	else if (worker_ids(p, &e) == 0) {
-		exec_fd = fcntl(w->worker_fd, F_DUPFD_CLOEXEC, 128);
-		if (exec_fd < 0)
-			err_sys(&e, "move descriptor");
-		else if (worker_fds(fds, &e) == 0) {
-			status_fd = 1;
-			close_range(WORKER_FDS, 127, 0);
-			close_range(192, ~0U, 0);
-			prctl(PR_SET_PDEATHSIG, SIGKILL);
-			syscall(SYS_execveat, exec_fd, "", argv, env,
+	else if (worker_ids(p, &e) == 0 && worker_fds(fds, &e) == 0) {
+		status_fd = 1;
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (close_range(N_FDS, ~0U, 0) < 0)
+			err_sys(&e, "close descriptors");
+		else {
+			syscall(SYS_execveat, EXEC_FD, "", argv, env,
 				AT_EMPTY_PATH);
 			err_sys(&e, "execute the worker");
 		}
@@ -209,7 +208,9 @@ void import_commit(struct import *i, struct waiter *wt)
 	i->job = (struct job){ .w = i->w,
 			       .work = commit_work,
 			       .done = commit_done };
-	if (!i->ok)
+	if (list_empty(&i->node)) /* over; only this turn still has it */
+		err_set(&e, ENOENT, "no import of image %s", i->id);
+	else if (!i->ok)
 		err_set(&e, EBADMSG, "image %s was not unpacked", i->id);
 	else if (job_start(&i->job, &e) == 0) {
 		i->committing = true;
@@ -297,8 +298,8 @@ static int spawn_worker(struct warden *w, struct part *p, int root_fd,
 	if (pipe2(tar, O_CLOEXEC) < 0 || pipe2(words, O_CLOEXEC) < 0)
 		err_sys(e, "pipe");
 	else {
-		int fds[WORKER_FDS] = { tar[0], words[1], 2, root_fd,
-					w->sudo_fd };
+		int fds[N_FDS] = { tar[0],  words[1],   2,
+				   root_fd, w->sudo_fd, w->worker_fd };
 
 		pid = clone_into(CLONE_NEWPID, p->group_fd, &pid_fd);
 		if (pid == 0)
@@ -344,6 +345,7 @@ static int start_in_part(struct warden *w, struct import *i, struct part *p,
 int import_start(struct warden *w, const char *id, const struct conn *owner,
 		 int fds[2], struct err *e)
 {
+	struct err none = { 0 };
 	struct import *i;
 	struct part p;
 	int r;
@@ -351,6 +353,12 @@ int import_start(struct warden *w, const char *id, const struct conn *owner,
 	if (w->n_imports >= IMPORTS_MAX)
 		return err_set(e, EAGAIN, "%d images are being imported",
 			       IMPORTS_MAX);
+	/* Whatever ends an import discards its id: it must be nobody else's. */
+	r = store_image_open(&w->store, id, &none);
+	if (r >= 0)
+		close(r);
+	if (r >= 0 || import_find(w, id))
+		return err_set(e, EEXIST, "image %s exists", id);
 	r = part_take(w, PART_WORKER, &p, e);
 	if (r < 0)
 		return r;
