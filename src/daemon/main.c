@@ -30,7 +30,7 @@ enum {
 	PAUSE_MIN_MS = 50,
 	PAUSE_MAX_MS = 5000,
 	STEADY_MS = 10000, /* alive this long: the next pause is short again */
-	STOP_MS = 5000,    /* a role that does not stop by then is killed */
+	STOP_MS = 4000,    /* a role that does not stop by then is killed */
 	READY_MS = 120000, /* making the pool may take a while */
 };
 
@@ -46,7 +46,7 @@ static struct role roles[] = {
 };
 
 static void role_exec(const struct role *r, const struct conf *c,
-		      const char *conf_path)
+		      const char *conf_path, pid_t parent)
 {
 	char path[CONF_PATH + 64];
 	const char *argv[] = { r->program, "--config", conf_path, NULL };
@@ -56,8 +56,10 @@ static void role_exec(const struct role *r, const struct conf *c,
 		argv[1] = NULL;
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
+	setsid(); /* a terminal's Ctrl-C is for us, who stop them in order */
 	/* A role never outlives us: two wardens at once must not be. */
-	prctl(PR_SET_PDEATHSIG, SIGTERM);
+	if (prctl(PR_SET_PDEATHSIG, SIGTERM) < 0 || getppid() != parent)
+		_exit(127);
 	snprintf(path, sizeof(path), "%s/%s", c->libexec_dir, r->program);
 	execv(path, (char **)argv);
 	log_err("start %s: %s", path, strerror(errno));
@@ -68,11 +70,12 @@ static void role_start(struct role *r, const struct conf *c,
 		       const char *conf_path)
 {
 	uint64_t now = clock_boot_ms();
+	pid_t self = getpid();
 
 	r->started_ms = now;
 	r->pid = fork();
 	if (r->pid == 0)
-		role_exec(r, c, conf_path);
+		role_exec(r, c, conf_path, self);
 	if (r->pid < 0) {
 		r->pid = 0;
 		r->next_ms = now + PAUSE_MAX_MS;
@@ -112,41 +115,33 @@ static void reap(bool stopping)
 			}
 }
 
-static bool any_running(void)
-{
-	size_t i;
-
-	for (i = 0; i < ARRAY_LEN(roles); i++)
-		if (roles[i].pid)
-			return true;
-	return false;
-}
-
-static void signal_roles(int sig)
-{
-	size_t i;
-
-	for (i = 0; i < ARRAY_LEN(roles); i++)
-		if (roles[i].pid)
-			kill(roles[i].pid, sig);
-}
-
-static void stop_roles(int sig_fd)
+static void stop_role(const struct role *r, int sig_fd)
 {
 	struct pollfd p = { .fd = sig_fd, .events = POLLIN };
 	struct signalfd_siginfo si;
 	uint64_t until = clock_boot_ms() + STOP_MS;
 
-	signal_roles(SIGTERM);
+	if (r->pid)
+		kill(r->pid, SIGTERM);
 	for (;;) {
 		reap(true);
-		if (!any_running())
+		if (!r->pid)
 			return;
 		if (clock_boot_ms() > until)
-			signal_roles(SIGKILL);
-		if (poll(&p, 1, 100) > 0 && read(sig_fd, &si, sizeof(si)) < 0)
-			return;
+			kill(r->pid, SIGKILL);
+		if (poll(&p, 1, 100) > 0)
+			(void)!read(sig_fd, &si, sizeof(si));
 	}
+}
+
+/* The last one first: the api still needs the warden, to end what is only its
+ * own (spares, the sandboxes of runs). */
+static void stop_roles(int sig_fd)
+{
+	size_t i;
+
+	for (i = ARRAY_LEN(roles); i-- > 0;)
+		stop_role(&roles[i], sig_fd);
 }
 
 static int start_due(const struct conf *c, const char *conf_path)
