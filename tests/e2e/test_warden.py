@@ -1,0 +1,118 @@
+# suite: sanitized
+"""The warden as an api sees it that was taken over, and one that has much to
+do: requests in an order that nobody needs, and many sandboxes at once."""
+
+import os
+import signal
+import socket
+import struct
+
+import harness
+from harness import SLOW, wait_for
+
+HELLO, IMPORT, COMMIT, REMOVE = 1, 7, 8, 9
+REQUEST = 168  # sizeof(struct warden_req)
+EEXIST, ENOENT = 17, 2
+
+
+class Link:
+    """A connection of wire/warden.h."""
+
+    def __init__(self, instance):
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.sock.settimeout(30 * SLOW)
+        self.sock.connect(instance.run_dir + "/roles/warden.sock")
+        self.seq = 0
+        self.ask(HELLO)
+        self.answers(1)
+
+    def ask(self, op, image=""):
+        self.seq += 1
+        head = struct.pack("<HHIQ", 1, op, 0, self.seq)
+        self.sock.send((head + image.encode()).ljust(REQUEST, b"\0"))
+        return self.seq
+
+    def answers(self, n):
+        """{seq: errno}, and the descriptors that came along."""
+        codes, fds = {}, []
+        while len(codes) < n:
+            msg, got, _, _ = socket.recv_fds(self.sock, 4096, 4)
+            seq, code = struct.unpack_from("<Qi", msg, 8)
+            fds += got
+            codes[seq] = code
+        return codes, fds
+
+
+def other(image):
+    return image[:-1] + ("a" if image[-1] != "a" else "b")
+
+
+class Imports(harness.Case):
+    CONF = {"max_sandboxes": 220}
+
+    def setUp(self):
+        super().setUp()
+        self.image = self.i.api("GET", "/v1/images").json["images"][0]["id"]
+
+    def warden(self):
+        return self.i.pids()["carrel-warden"]
+
+    def start(self, link, image):
+        link.ask(IMPORT, image)
+        codes, fds = link.answers(1)
+        self.assertEqual(list(codes.values()), [0])
+        return fds
+
+    def test_one_commit_only(self):
+        before, link, new = self.warden(), Link(self.i), other(self.image)
+        tar, words = self.start(link, new)
+        asked = [link.ask(COMMIT, new) for _ in range(3)]
+        with open(harness.tiny_image(), "rb") as src, os.fdopen(tar, "wb") as f:
+            f.write(src.read())
+        codes, _ = link.answers(3)
+        os.close(words)
+        self.assertEqual([codes[x] for x in asked], [0, ENOENT, ENOENT])
+        link.ask(REMOVE, new)
+        self.assertEqual(list(link.answers(1)[0].values()), [0])
+        self.assertEqual(self.warden(), before)
+
+    def test_not_over_an_image(self):
+        box, link = self.i.create(), Link(self.i)
+        link.ask(IMPORT, self.image)
+        self.assertEqual(list(link.answers(1)[0].values()), [EEXIST])
+        self.assertEqual(self.i.sh(box, "ls /bin/sh").returncode, 0)
+        self.i.rm(box)
+        self.i.rm(self.i.create())  # the image is still there
+
+    def test_not_over_an_import(self):
+        link, new = Link(self.i), other(self.image)
+        fds = self.start(link, new)
+        link.ask(IMPORT, new)
+        self.assertEqual(list(link.answers(1)[0].values()), [EEXIST])
+        link.ask(REMOVE, new)
+        self.assertEqual(list(link.answers(1)[0].values()), [0])
+        for fd in fds:
+            os.close(fd)
+
+    def test_with_many_sandboxes(self):
+        """The warden has a descriptor for each."""
+        boxes = [self.i.create(memory="32M", disk="32M") for _ in range(200)]
+        self.i.import_image("tiny")
+        self.assertIn(boxes[-1], self.i.ids())
+        self.i.api("DELETE", "/v1/sandboxes?all=true")
+
+
+class Stop(harness.Case):
+    CONF = {"spares": 2}
+
+    def test_spares_go(self):
+        self.i.rm(self.i.create())
+        wait_for("spares", lambda: len(self.i.box_pids()) >= 2, 10 * SLOW)
+        self.i.daemon.send_signal(signal.SIGTERM)
+        self.i.daemon.wait(15 * SLOW)
+        self.assertEqual(self.i.box_pids(), [])
+        self.i.start()
+
+
+if __name__ == "__main__":
+    harness.main()
