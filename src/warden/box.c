@@ -228,10 +228,13 @@ static void launch_done(struct box *b)
 	struct warden *w = b->w;
 	struct list *pos, *tmp;
 	struct err e = { 0 };
-	bool unheard = false;
+	bool unheard = false, ending;
 
+	b->start_time = process_start_time(w->launch.proc_fd, b->pid, &ending);
+	/* Killed before exec, it says nothing either: pid_ended() comes. */
+	if (ending)
+		return;
 	b->state = BOX_RUNNING;
-	b->start_time = process_start_time(w->launch.proc_fd, b->pid);
 	if (record_write(b, &e) < 0) {
 		b->failure = e;
 		b->asked = true;
@@ -330,10 +333,11 @@ static int begin(struct box *b, struct launched *l, struct err *e)
 	if (r < 0)
 		return r;
 	b->pid = l->pid;
-	r = box_watch(b, l->pid_fd);
+	r = io_add(&b->w->loop, &b->talk_io, l->talk_fd, EPOLLIN, launch_told);
 	if (r == 0)
-		r = io_add(&b->w->loop, &b->talk_io, l->talk_fd, EPOLLIN,
-			   launch_told);
+		r = box_watch(b, l->pid_fd);
+	else
+		close(l->pid_fd);
 	return r < 0 ? err_set(e, -r, "watch the launch: %s", strerror(-r)) : 0;
 }
 

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -65,6 +66,20 @@ static int make_dirs(struct warden *w, struct err *e)
 	return w->box_fd < 0 ? w->box_fd : 0;
 }
 
+/*
+ * One warden at a time, whatever became of the supervisor: the lock goes with
+ * the last process that came from the other one and works for it.
+ */
+static int lock_boxes(const struct warden *w, struct err *e)
+{
+	if (flock(w->box_fd, LOCK_EX | LOCK_NB) == 0)
+		return 0;
+	log_warn("another warden is still at work, waiting for its end");
+	return flock(w->box_fd, LOCK_EX) < 0
+		       ? err_sys(e, "lock %s/box", w->conf.run_dir)
+		       : 0;
+}
+
 static void stopped(struct io *io, uint32_t events)
 {
 	struct warden *w = container_of(io, struct warden, signal_io);
@@ -102,8 +117,8 @@ static int start(struct warden *w, struct err *e)
 		list_init(&w->boxes[i]);
 	if (loop_init(&w->loop) < 0)
 		return err_sys(e, "event loop");
-	slots_init(w);
-	if (find_api_user(w, e) < 0 || make_dirs(w, e) < 0 ||
+	if (slots_init(w, e) < 0 || find_api_user(w, e) < 0 ||
+	    make_dirs(w, e) < 0 || lock_boxes(w, e) < 0 ||
 	    catch_signals(w, e) < 0 || confine_open(w, e) < 0 ||
 	    store_open(&w->store, &w->conf, e) < 0 ||
 	    cgroup_host_open(&w->cg, &w->conf, e) < 0)

@@ -21,12 +21,16 @@
 
 enum { RECORD_VERSION = 1, LEFTOVER_MS = 2000 };
 
+/* Of /proc/PID/stat. The flag is the kernel's PF_EXITING: it is set before a
+ * dying process's descriptors are closed. */
+enum { STAT_FLAGS = 9, STAT_START = 22, FLAG_EXITING = 4 };
+
 struct record {
 	char magic[4]; /* "BOX\n" */
 	uint32_t version, size;
 	uint32_t slot;
-	int32_t pid; /* 0 while launching */
-	uint32_t zero;
+	int32_t pid;   /* 0 while launching */
+	uint32_t base; /* of its ids: the configuration may have changed */
 	uint64_t start_time;
 	struct launch_spec spec;
 };
@@ -38,6 +42,7 @@ int record_write(const struct box *b, struct err *e)
 			      .version = RECORD_VERSION,
 			      .size = sizeof(rec),
 			      .slot = b->slot,
+			      .base = slot_base(b->w, b->slot),
 			      .pid = b->state == BOX_RUNNING ? b->pid : 0,
 			      .start_time = b->start_time,
 			      .spec = b->spec };
@@ -66,34 +71,51 @@ static int record_read(struct warden *w, const char *id, struct record *rec)
 	if (read_full(fd, rec, sizeof(*rec)) != (ssize_t)sizeof(*rec) ||
 	    memcmp(rec->magic, "BOX\n", 4) != 0 ||
 	    rec->version != RECORD_VERSION || rec->size != sizeof(*rec) ||
-	    strncmp(rec->spec.id, id, ID_CAP) != 0 || rec->slot >= w->n_slots)
+	    strncmp(rec->spec.id, id, ID_CAP) != 0)
 		return -EBADMSG;
+	/* Its ids would be those of others. */
+	if (rec->slot >= w->n_slots || rec->base != slot_base(w, rec->slot)) {
+		log_warn("sandbox=%s is not in the range of uid_base and "
+			 "uid_count any more",
+			 id);
+		return -EBADMSG;
+	}
 	return 0;
 }
 
-/* Field 22 of /proc/PID/stat; the name in field 2 may contain anything. */
-uint64_t process_start_time(int proc_fd, pid_t pid)
+/* The number behind the next `n` spaces, which `*at` is moved to. */
+static uint64_t skip_to(char **at, int n)
 {
-	char path[32], text[1024], *p;
-	int field;
+	for (; *at && n > 0; n--)
+		*at = strchr(*at + 1, ' ');
+	return *at ? strtoull(*at, NULL, 10) : 0;
+}
 
+/* Of /proc/PID/stat; the name in field 2 may contain anything. */
+uint64_t process_start_time(int proc_fd, pid_t pid, bool *ending)
+{
+	char path[32], text[1024], *at;
+	uint64_t flags;
+
+	*ending = true;
 	snprintf(path, sizeof(path), "%d/stat", (int)pid);
 	if (read_file_at(proc_fd, path, text, sizeof(text)) <= 0)
 		return 0;
-	p = strrchr(text, ')');
-	for (field = 2; p && field < 22; field++)
-		p = strchr(p + 1, ' ');
-	return p ? strtoull(p, NULL, 10) : 0;
+	at = strrchr(text, ')');
+	flags = skip_to(&at, STAT_FLAGS - 2);
+	*ending = !at || (flags & FLAG_EXITING);
+	return skip_to(&at, STAT_START - STAT_FLAGS);
 }
 
 static void adopt(struct warden *w, const struct record *rec)
 {
 	int pid_fd = (int)syscall(SYS_pidfd_open, rec->pid, 0);
 	struct box *b;
+	bool ending; /* its pidfd will say so, too */
 
 	/* The pidfd first, then the start time: a reused pid shows. */
-	if (pid_fd < 0 || process_start_time(w->launch.proc_fd, rec->pid) !=
-				  rec->start_time) {
+	if (pid_fd < 0 || process_start_time(w->launch.proc_fd, rec->pid,
+					     &ending) != rec->start_time) {
 		if (pid_fd >= 0)
 			close(pid_fd);
 		return;

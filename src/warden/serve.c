@@ -18,6 +18,8 @@
 #include "base/log.h"
 #include "warden/warden.h"
 
+enum { ANSWERS_BYTES = 8 << 20 };
+
 static void conn_free(struct deferred *d)
 {
 	free(container_of(d, struct conn, gone));
@@ -387,6 +389,7 @@ static void accepted(struct io *io, uint32_t events)
 {
 	struct warden *w = container_of(io, struct warden, listen_io);
 	int fd = accept4(io->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	const int room = ANSWERS_BYTES;
 	struct conn *c;
 
 	(void)events;
@@ -397,6 +400,9 @@ static void accepted(struct io *io, uint32_t events)
 		close(fd);
 		return;
 	}
+	/* The default holds some 200: an api that writes to a slow disk for a
+	 * moment is not out of its mind. Without it, that is all. */
+	(void)setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &room, sizeof(room));
 	c = xcalloc(1, sizeof(*c));
 	c->w = w;
 	list_add(&w->conns, &c->node);

@@ -15,13 +15,25 @@
 
 enum { REFILL_MS = 15 };
 
-void slots_init(struct warden *w)
+int slots_init(struct warden *w, struct err *e)
 {
-	uint64_t n = w->conf.uid_count / SLOT_STRIDE;
-	uint64_t most = w->conf.max_sandboxes + STOCK_MAX + IMPORTS_MAX + 64;
+	const struct conf *c = &w->conf;
 
-	w->n_slots = (unsigned)(n < most ? n : most);
+	/* 0 to 65535 are the host's, and the last one is nobody's. */
+	if (c->uid_base < 0x10000 || c->uid_base >= UINT32_MAX ||
+	    c->uid_count > UINT32_MAX - c->uid_base ||
+	    c->uid_count < SLOT_STRIDE)
+		return err_set(e, EINVAL,
+			       "uid_base and uid_count: %llu ids from %llu on "
+			       "are not a range for sandboxes; it lies between "
+			       "65536 and 4294967295 and has %d ids for each",
+			       (unsigned long long)c->uid_count,
+			       (unsigned long long)c->uid_base, SLOT_STRIDE);
+	/* All of them, whatever max_sandboxes is now: who lowers it and
+	 * restarts keeps what runs. */
+	w->n_slots = (unsigned)(c->uid_count / SLOT_STRIDE);
 	w->slot_used = xcalloc(w->n_slots, 1);
+	return 0;
 }
 
 int slot_take(struct warden *w, unsigned *slot, struct err *e)

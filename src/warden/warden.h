@@ -136,7 +136,7 @@ int confine_open(struct warden *w, struct err *e) MUST_CHECK;
 int confine_enter(struct warden *w, struct err *e) MUST_CHECK;
 
 /* slots.c */
-void slots_init(struct warden *w);
+int slots_init(struct warden *w, struct err *e) MUST_CHECK;
 int slot_take(struct warden *w, unsigned *slot, struct err *e) MUST_CHECK;
 void slot_mark(struct warden *w, unsigned slot);
 void slot_free(struct warden *w, unsigned slot);
@@ -160,7 +160,8 @@ void box_remove_run_dir(struct warden *w, const char *id);
 
 /* record.c */
 int record_write(const struct box *b, struct err *e) MUST_CHECK;
-uint64_t process_start_time(int proc_fd, pid_t pid);
+/* `ending`: it is dead, or will run no more. */
+uint64_t process_start_time(int proc_fd, pid_t pid, bool *ending);
 int adopt_all(struct warden *w, struct err *e) MUST_CHECK;
 
 /* import.c */
