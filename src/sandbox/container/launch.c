@@ -230,29 +230,37 @@ int step_ids(struct launch_ctx *l, struct err *e)
 static void affinity_word(const struct launch_ctx *l, char *out, size_t cap)
 {
 	unsigned want = (unsigned)((l->spec->cpus_milli + 999) / 1000), have;
-	unsigned i, at, skip, mask = 0;
+	uint64_t words[CPU_SETSIZE / 64] = { 0 };
+	unsigned i, at, skip, last = 0;
 	cpu_set_t set;
+	size_t n;
 
 	out[0] = '\0';
 	if (sched_getaffinity(0, sizeof(set), &set) < 0)
 		return;
 	have = (unsigned)CPU_COUNT(&set);
-	if (want >= have || have > 32)
+	if (want >= have)
 		return;
 	skip = l->slot % have;
-	for (i = 0, at = 0; i < 32; i++) {
+	for (i = 0, at = 0; at < have; i++) {
 		if (!CPU_ISSET(i, &set))
 			continue;
-		if ((at + have - skip) % have < want)
-			mask |= 1U << i;
+		if ((at + have - skip) % have < want) {
+			words[i / 64] |= 1ULL << i % 64;
+			last = i / 64;
+		}
 		at++;
 	}
-	snprintf(out, cap, "affinity=%x", mask);
+	n = (size_t)snprintf(out, cap, "affinity=");
+	for (i = 0; i <= last && n < cap; i++)
+		n += (size_t)snprintf(out + n, cap - n, "%s%llx", i ? "," : "",
+				      (unsigned long long)words[i]);
 }
 
 int step_exec(struct launch_ctx *l, struct err *e)
 {
-	char listen_w[16], oom_w[16], join_w[16], cpus_w[32], walls_w[32];
+	char listen_w[16], oom_w[16], join_w[16], walls_w[32];
+	char cpus_w[16 + CPU_SETSIZE / 64 * 17];
 	const char *env[] = { NULL };
 	const char *argv[12] = { "agent", listen_w, oom_w, join_w };
 	int n = 4;

@@ -299,8 +299,9 @@ int step_proc(struct launch_ctx *l, struct err *e)
 	if (mount_at(id_fd, boot_fd, e) < 0)
 		return -e->code;
 	l->oom_fd = openat(fd, "self/oom_score_adj", O_WRONLY | O_CLOEXEC);
-	/* The warden's own value may be far below, and would be inherited. */
-	if (l->oom_fd < 0 || write(l->oom_fd, "0", 1) != 1)
+	/* The warden's own value may be far below, and would be inherited. One
+	 * above (EACCES) stays: only a host's root could lower it. */
+	if (l->oom_fd < 0 || (write(l->oom_fd, "0", 1) != 1 && errno != EACCES))
 		return err_sys(e, "set oom_score_adj");
 	return seal_dev(dev_fd, e);
 }
