@@ -78,6 +78,19 @@ struct image *image_find(struct api *a, const char *ref)
 	return NULL;
 }
 
+static struct image *image_by_name(struct api *a, const char *name)
+{
+	struct list *n, *next;
+
+	list_each (n, next, &a->images.all) {
+		struct image *i = container_of(n, struct image, node);
+
+		if (strcmp(i->name, name) == 0)
+			return i;
+	}
+	return NULL;
+}
+
 struct image *image_by_id(struct api *a, const char *id)
 {
 	struct list *n, *next;
@@ -121,10 +134,13 @@ void image_drop(struct api *a, struct image *img)
 {
 	struct err e = { 0 };
 
-	if (registry_image_remove(&a->registry, img->name, &e) < 0)
-		log_err("image=%s %s, ignoring", img->name, e.msg);
 	list_del(&img->node);
 	a->images.n--;
+	/* A new one may have come while this one was being removed: then the
+	 * row of the name is the new one's. */
+	if (!image_by_name(a, img->name) &&
+	    registry_image_remove(&a->registry, img->name, &e) < 0)
+		log_err("image=%s %s, ignoring", img->name, e.msg);
 	free(img);
 }
 

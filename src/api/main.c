@@ -121,7 +121,7 @@ static void on_signal(struct io *io, uint32_t events)
 		struct sandbox *s = container_of(n, struct sandbox, all);
 
 		if (s->spare || s->transient)
-			box_kill(s, NULL);
+			box_abort(s, EAGAIN, "the daemon is stopping");
 	}
 	timer_set(&a->loop, &a->late, STOP_MAX_MS, stop_now);
 	on_stopping(&a->checkpoint);
