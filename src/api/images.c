@@ -12,8 +12,13 @@ struct retired {
 	struct api *api;
 	char id[ID_CAP];
 	struct warden_call call;
+	struct timer again;
 	struct deferred gone;
 };
+
+enum { AGAIN_MS = 200 };
+
+static void try_remove(struct retired *r);
 
 void images_init(struct api *a)
 {
@@ -149,18 +154,26 @@ static void free_retired(struct deferred *d)
 	free(container_of(d, struct retired, gone));
 }
 
+static void remove_again(struct timer *t)
+{
+	try_remove(container_of(t, struct retired, again));
+}
+
 static void on_removed(struct warden_call *c, const struct warden_rep *rep,
 		       int fds[FD_PASS_MAX])
 {
 	struct retired *r = container_of(c, struct retired, call);
 
 	(void)fds;
-	/* In use after all, or nobody to ask: the next end, or the next
-	 * reconciliation, tries again. */
-	if (rep->err.code == EBUSY)
+	/* In use by one that only the warden knows: on its way out. */
+	if (rep->err.code == EBUSY) {
+		timer_set(&r->api->loop, &r->again, AGAIN_MS, remove_again);
 		return;
+	}
+	/* Nobody to ask: the next reconciliation tries again. */
 	if (rep->err.code && rep->err.code != ENOENT)
 		log_warn("image=%s not removed: %s", r->id, rep->err.msg);
+	timer_del(&r->api->loop, &r->again);
 	list_del(&r->node);
 	loop_defer(&r->api->loop, &r->gone, free_retired);
 }

@@ -192,7 +192,9 @@ static void commit_done(struct job *j, const struct err *e)
 	list_del(&wt->node);
 	i->committing = false;
 	answer(wt, e);
-	if (e->code == 0)
+	/* Unheard, it is nobody's, and the next api may have its list already:
+	 * import_go_on() discards it. */
+	if (e->code == 0 && i->owner)
 		import_done(i);
 	import_go_on(i);
 }
