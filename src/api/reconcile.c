@@ -141,7 +141,7 @@ void reconcile_start(void *ctx)
 	ask_next(a, WARDEN_NEXT, "", on_sandbox);
 }
 
-void reconcile_ended(void *ctx, const char *id)
+void reconcile_ended(void *ctx, const char *id, const struct err *e)
 {
 	struct api *a = ctx;
 	struct sandbox *s = box_by_id(a, id);
@@ -150,6 +150,9 @@ void reconcile_ended(void *ctx, const char *id)
 		return;
 	if (s->state == BOX_LAUNCHING)
 		s->ended = true;
-	else if (s->state != BOX_ENDING)
-		box_gone(s, "ended by itself");
+	else if (s->state != BOX_ENDING) {
+		if (e->code) /* a run is answered before the last step */
+			agent_lost(&s->agent, EIO, e->msg);
+		box_gone(s, e->code ? "did not start" : "ended by itself");
+	}
 }

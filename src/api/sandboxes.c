@@ -168,7 +168,8 @@ static void on_launch(struct warden_call *c, const struct warden_rep *rep,
 }
 
 struct sandbox *box_launch(struct api *a, struct spec *spec,
-			   const char *image_id, bool spare, struct err *e)
+			   const char *image_id, enum box_use use,
+			   struct err *e)
 {
 	char id[ID_CAP];
 	struct launch_spec *l;
@@ -183,9 +184,10 @@ struct sandbox *box_launch(struct api *a, struct spec *spec,
 	s->state = BOX_LAUNCHING;
 	s->created_ms = clock_wall_ms();
 	s->asked_us = clock_boot_us();
-	s->spare = spare;
+	s->spare = use == BOX_SPARE;
+	s->transient = use == BOX_RUN;
 	a->boxes.n_launching++;
-	if (spare) {
+	if (s->spare) {
 		a->boxes.n_spares++;
 		list_add(&a->boxes.spares, &s->in_spares);
 	} else {
@@ -200,6 +202,9 @@ struct sandbox *box_launch(struct api *a, struct spec *spec,
 	else
 		snprintf(l->hostname, sizeof(l->hostname), "%.12s", s->id);
 	l->flags = s->spec.sudo ? LAUNCH_SUDO : 0;
+	/* Nobody is told that a run's sandbox exists, only what it says. */
+	if (s->transient)
+		l->flags |= LAUNCH_EARLY;
 	if (strcmp(s->spec.allow_missing, "disk") == 0)
 		l->flags |= LAUNCH_ALLOW_MISSING_DISK;
 	l->pids = (uint32_t)s->spec.pids;
@@ -270,7 +275,8 @@ int box_create(struct api *a, struct spec *spec, bool transient,
 	if (s) {
 		r = use_spare(s, spec, asked_us);
 	} else {
-		s = box_launch(a, spec, img->id, false, e);
+		s = box_launch(a, spec, img->id, transient ? BOX_RUN : BOX_MADE,
+			       e);
 		if (!s)
 			return -e->code;
 		s->asked_us = asked_us;

@@ -32,6 +32,9 @@ enum box_state {
 };
 const char *box_state_name(enum box_state s);
 
+/* What a sandbox is launched for. */
+enum box_use { BOX_MADE, BOX_RUN, BOX_SPARE };
+
 /* `s` is NULL when it failed, and `e` says why. */
 typedef void box_ready_fn(void *arg, struct sandbox *s, const struct err *e);
 
@@ -126,4 +129,5 @@ void spare_settled(struct api *a, bool ok);
 
 /* For spares.c: launches without looking at limits. */
 struct sandbox *box_launch(struct api *a, struct spec *spec,
-			   const char *image_id, bool spare, struct err *e);
+			   const char *image_id, enum box_use use,
+			   struct err *e);

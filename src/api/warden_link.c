@@ -275,7 +275,7 @@ static bool take_message(struct warden_link *w)
 		finish(c, &rep, fds);
 	} else if (rep.seq == 0 && rep.op == WARDEN_ENDED) {
 		rep.id[ID_LEN] = '\0';
-		w->on_ended(w->ctx, rep.id);
+		w->on_ended(w->ctx, rep.id, &rep.err);
 	}
 	for (i = 0; i < FD_PASS_MAX; i++)
 		auto_close(&fds[i]);

@@ -149,7 +149,7 @@ static void box_clean(struct box *b)
 	if (b->doomed && --w->n_doomed == 0)
 		answer_kill_all(w);
 	if (!b->asked)
-		notice_ended(w, b->spec.id);
+		notice_ended(w, b->spec.id, &b->failure);
 	timer_del(&w->loop, &b->retry);
 	loop_defer(&w->loop, &b->gone, box_free);
 }
@@ -223,6 +223,14 @@ void box_end(struct box *b, struct waiter *wt)
 		try_clean(&b->retry);
 }
 
+/* Told in the answer, or as a notice when that has been sent already. */
+static void launch_failed(struct box *b, const struct err *e)
+{
+	b->failure = *e;
+	b->asked = !(b->spec.flags & LAUNCH_EARLY);
+	box_end(b, NULL);
+}
+
 static void launch_done(struct box *b)
 {
 	struct warden *w = b->w;
@@ -236,9 +244,7 @@ static void launch_done(struct box *b)
 		return;
 	b->state = BOX_RUNNING;
 	if (record_write(b, &e) < 0) {
-		b->failure = e;
-		b->asked = true;
-		box_end(b, NULL);
+		launch_failed(b, &e);
 		return;
 	}
 	list_each (pos, tmp, &b->waiters) {
@@ -275,9 +281,7 @@ static void launch_told(struct io *io, uint32_t events)
 		e = (struct err){ EIO, "the launch ended without a word" };
 	e.msg[sizeof(e.msg) - 1] = '\0';
 	log_err("sandbox=%s launch: %s", b->spec.id, e.msg);
-	b->failure = e;
-	b->asked = true;
-	box_end(b, NULL);
+	launch_failed(b, &e);
 }
 
 /* The socket that the agent will listen on; connections wait in it already */
@@ -367,7 +371,12 @@ static int start(struct box *b, struct err *e)
 		return -e->code;
 	if (l.pid == 0 && begin(b, &l, e) < 0)
 		return -e->code;
-	return launch_go(&l, p, listen_fd, e);
+	if (launch_go(&l, p, listen_fd, e) < 0)
+		return -e->code;
+	if (b->spec.flags & LAUNCH_EARLY)
+		answer_early(
+			container_of(b->waiters.next, struct waiter, node));
+	return 0;
 }
 
 void box_launch(struct warden *w, const struct launch_spec *s,

@@ -66,9 +66,20 @@ void answer_rep(struct waiter *wt, struct warden_rep *rep, const int *fds,
 	rep->version = WARDEN_VERSION;
 	rep->op = wt->op;
 	rep->seq = wt->seq;
-	send_rep(wt->conn, rep, fds, n_fds);
+	if (!wt->told)
+		send_rep(wt->conn, rep, fds, n_fds);
 	conn_unref(wt->conn);
 	free(wt);
+}
+
+void answer_early(struct waiter *wt)
+{
+	struct warden_rep rep = { .version = WARDEN_VERSION,
+				  .op = wt->op,
+				  .seq = wt->seq };
+
+	send_rep(wt->conn, &rep, NULL, 0);
+	wt->told = true;
 }
 
 void answer(struct waiter *wt, const struct err *e)
@@ -78,10 +89,11 @@ void answer(struct waiter *wt, const struct err *e)
 	answer_rep(wt, &rep, NULL, 0);
 }
 
-void notice_ended(struct warden *w, const char *id)
+void notice_ended(struct warden *w, const char *id, const struct err *e)
 {
 	struct warden_rep rep = { .version = WARDEN_VERSION,
-				  .op = WARDEN_ENDED };
+				  .op = WARDEN_ENDED,
+				  .err = *e };
 	struct list *pos, *tmp;
 
 	memcpy(rep.id, id, ID_CAP);

@@ -51,6 +51,7 @@ struct waiter {
 	struct conn *conn;
 	uint64_t seq;
 	uint16_t op;
+	bool told; /* answered already: the rest is silence */
 };
 
 enum box_state { BOX_LAUNCHING, BOX_RUNNING, BOX_ENDING };
@@ -184,6 +185,8 @@ void sweep_soon(struct warden *w);
 int serve_listen(struct warden *w, struct err *e) MUST_CHECK;
 /* Answers and frees the waiter; `rep` may be NULL when there is only `e`. */
 void answer(struct waiter *wt, const struct err *e);
+/* Answers now, and frees at the ordinary answer(), which sends nothing. */
+void answer_early(struct waiter *wt);
 void answer_rep(struct waiter *wt, struct warden_rep *rep, const int *fds,
 		int n_fds);
-void notice_ended(struct warden *w, const char *id);
+void notice_ended(struct warden *w, const char *id, const struct err *e);

@@ -53,7 +53,8 @@ enum warden_op {
 	WARDEN_IMAGE_NEXT,
 	/* What the host and the pool offer. */
 	WARDEN_HOST,
-	/* Notice: the sandbox `id` ended by itself; the warden cleaned up. */
+	/* Notice: the sandbox `id` ended by itself (or, with an error, never
+	 * came up); the warden cleaned up. */
 	WARDEN_ENDED,
 	WARDEN_OPS
 };
@@ -61,7 +62,13 @@ enum warden_op {
 enum launch_flags {
 	LAUNCH_SUDO = 1, /* uid 0 of the sandbox may be asked for */
 	LAUNCH_ALLOW_MISSING_DISK = 2, /* no disk limit is better than none */
-	LAUNCH_FLAGS_ALL = 3,
+	/*
+	 * Answered as soon as the agent's socket takes connections, a little
+	 * before the agent runs. A step that fails after that comes as
+	 * WARDEN_ENDED, with the error in it.
+	 */
+	LAUNCH_EARLY = 4,
+	LAUNCH_FLAGS_ALL = 7,
 };
 
 struct launch_spec {
