@@ -88,19 +88,56 @@ static int cpuset_inherit(int parent_fd, int fd, struct err *e)
 	return knob(fd, "cgroup.clone_children", "1", false, e);
 }
 
+/* Is `name` one of the words of `list`? */
+static bool has_word(const char *list, const char *name)
+{
+	size_t n = strlen(name);
+	const char *p = list;
+
+	while ((p = strstr(p, name))) {
+		if ((p == list || p[-1] == ' ') &&
+		    (p[n] == '\0' || p[n] == ' ' || p[n] == '\n'))
+			return true;
+		p += n;
+	}
+	return false;
+}
+
+/*
+ * Hands the controllers to the children of a group, those that it does not
+ * hand down already: a group that holds processes (a container's root) refuses
+ * even a write that changes nothing.
+ */
 static int enable_controllers(int fd, struct err *e)
 {
-	static const char *const names[] = { "+cpu", "+memory", "+pids" };
+	static const struct {
+		const char *name;
+		bool needed; /* io has weights only: fine without it */
+	} wanted[] = {
+		{ "cpu", true },
+		{ "memory", true },
+		{ "pids", true },
+		{ "io", false },
+	};
+	char have[256], word[16];
 	size_t i;
 	int r;
 
-	for (i = 0; i < ARRAY_LEN(names); i++)
-		if (knob(fd, "cgroup.subtree_control", names[i], false, e) < 0)
-			return err_wrap(e, "enable controller %s",
-					names[i] + 1);
-	/* Weights only: a kernel without it is no reason to stop. */
-	r = knob_write_at(fd, "cgroup.subtree_control", "+io");
-	return r == -EBUSY ? err_set(e, EBUSY, "enable controller io") : 0;
+	if (read_file_at(fd, "cgroup.subtree_control", have, sizeof(have)) < 0)
+		return err_sys(e, "read cgroup.subtree_control");
+	for (i = 0; i < ARRAY_LEN(wanted); i++) {
+		if (has_word(have, wanted[i].name))
+			continue;
+		snprintf(word, sizeof(word), "+%s", wanted[i].name);
+		r = knob_write_at(fd, "cgroup.subtree_control", word);
+		if (r < 0 && wanted[i].needed)
+			return err_set(e, -r,
+				       "cgroup controller %s cannot be used "
+				       "(%s); start where it is delegated, or "
+				       "name such a group as `cgroup`",
+				       wanted[i].name, strerror(-r));
+	}
+	return 0;
 }
 
 /* Opens our parent group below `root_fd`, making each part of the path. */
@@ -242,6 +279,21 @@ int cgroup_make_v1(const struct cgroup_host *h, unsigned slot, struct err *e)
 	return 0;
 }
 
+/* A process that was just reaped may take a moment more to leave its group. */
+static int split_control(int fd)
+{
+	int r, tries = 50;
+
+	do {
+		r = knob_write_at(fd, "cgroup.subtree_control",
+				  "+cpu +memory +pids");
+		if (r != -EBUSY)
+			break;
+		usleep(100);
+	} while (--tries > 0);
+	return r;
+}
+
 /*
  * CLONE_INTO_CGROUP by the agent needs write access to cgroup.procs of the
  * target and of the common ancestor. The sandbox cannot use it: its own view
@@ -255,15 +307,16 @@ int cgroup_split(const struct cgroup_host *h, unsigned slot, uid_t agent_uid,
 	AUTO_CLOSE int top_fd = -1;
 	char name[16];
 	size_t i;
-	int fd;
+	int fd, r;
 
 	slot_name(slot, name);
 	top_fd = open_dir(h->unified_fd, name);
 	if (top_fd < 0)
 		return err_sys(e, "open cgroup %s", name);
-	if (knob(top_fd, "cgroup.subtree_control", "+cpu +memory +pids", false,
-		 e) < 0)
-		return -e->code;
+	r = split_control(top_fd);
+	if (r < 0)
+		return err_set(e, -r, "hand controllers to cgroup %s: %s", name,
+			       strerror(-r));
 	if (mkdirat(top_fd, "agent", 0755) < 0 ||
 	    mkdirat(top_fd, "user", 0755) < 0)
 		return err_sys(e, "split cgroup %s", name);
