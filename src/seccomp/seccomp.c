@@ -10,6 +10,9 @@
 static const struct sock_filter code_sandbox[] = {
 #include "seccomp/sandbox.inc"
 };
+static const struct sock_filter code_child[] = {
+#include "seccomp/child.inc"
+};
 static const struct sock_filter code_agent[] = {
 #include "seccomp/agent.inc"
 };
@@ -34,6 +37,7 @@ static const struct sock_filter code_worker[] = {
 /* clang-format on */
 
 FILTER(sandbox);
+FILTER(child);
 FILTER(agent);
 FILTER(api);
 FILTER(warden);

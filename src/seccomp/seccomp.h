@@ -18,6 +18,8 @@ struct seccomp_filter {
 
 /* What runs inside a sandbox: user processes, and sudo's. */
 extern const struct seccomp_filter filter_sandbox;
+/* The same for who has inherited the agent's: what is missing to it. */
+extern const struct seccomp_filter filter_child;
 /* Our own programs: an unexpected call is a bug, or an attack, and kills. */
 extern const struct seccomp_filter filter_agent; /* superset of sandbox's */
 extern const struct seccomp_filter filter_api;

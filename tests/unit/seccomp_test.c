@@ -34,8 +34,8 @@ enum { HOLE_FIRST = 337, HOLE_LAST = 423 }; /* numbers that never existed */
 #define ALL(a) (sizeof(a) / sizeof((a)[0]))
 
 static const struct seccomp_filter *const filters[] = {
-	&filter_sandbox, &filter_agent,  &filter_api,
-	&filter_warden,  &filter_worker,
+	&filter_sandbox, &filter_agent,  &filter_child,
+	&filter_api,     &filter_warden, &filter_worker,
 };
 static bool ran[ALL(filters)][BPF_MAXINSNS];
 static bool loaded_args; /* by the last run */
@@ -533,8 +533,35 @@ static int inner_beats_outer(const struct seccomp_filter *in,
 	return bad;
 }
 
+/* The kernel takes the stricter verdict; of errors, the inner one's. */
+static uint32_t both(const struct seccomp_filter *in,
+		     const struct seccomp_filter *out, long nr,
+		     const uint64_t *a)
+{
+	uint32_t first = run(in, nr, a);
+
+	return first == ALLOW ? run(out, nr, a) : first;
+}
+
+static int child_differs(void)
+{
+	int bad = 0;
+
+	for (long nr = 0; nr < NR_END; nr++)
+		bad += both(&filter_child, &filter_agent, nr, NULL) !=
+		       run(&filter_sandbox, nr, NULL);
+	for (size_t i = 0; i < ALL(sandbox_vectors); i++) {
+		const struct vector *v = &sandbox_vectors[i];
+
+		bad += both(&filter_child, &filter_agent, v->nr, v->a) !=
+		       run(&filter_sandbox, v->nr, v->a);
+	}
+	return bad;
+}
+
 static void test_piling(void)
 {
+	CHECK(child_differs() == 0);
 	CHECK(inner_beats_outer(&filter_sandbox, &filter_agent) == 0);
 	CHECK(inner_beats_outer(&filter_agent, &filter_warden) == 0);
 	CHECK(inner_beats_outer(&filter_worker, &filter_warden) == 0);
