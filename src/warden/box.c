@@ -386,7 +386,7 @@ void box_launch(struct warden *w, const struct launch_spec *s,
 	struct box *b;
 	struct part p;
 
-	if (part_take(w, PART_NOW, &p, &e) < 0) {
+	if (part_take(w, PART_SANDBOX, &p, &e) < 0) {
 		answer(wt, &e);
 		return;
 	}

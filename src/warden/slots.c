@@ -97,7 +97,7 @@ static int open_new(struct warden *w, enum part_kind kind, struct part *p,
 int part_take(struct warden *w, enum part_kind kind, struct part *p,
 	      struct err *e)
 {
-	if (kind == PART_NOW && w->n_stock > 0) {
+	if (kind == PART_SANDBOX && w->n_stock > 0) {
 		*p = w->stock[--w->n_stock];
 		return 0;
 	}
@@ -120,13 +120,14 @@ static void refill(struct timer *t)
 	if (w->n_stock >= stock_size(w))
 		return;
 	p = &w->stock[w->n_stock];
-	if (open_new(w, PART_AHEAD, p, &e) < 0)
+	if (open_new(w, PART_SANDBOX, p, &e) < 0)
 		goto failed;
 	if (part_start(&w->cg, p, &e) < 0 ||
 	    part_finish(&w->cg, w->launch.proc_fd, p, &e) < 0) {
 		lost(w, p, 0);
 		goto failed;
 	}
+	part_reap(p);
 	w->n_stock++;
 	timer_set(&w->loop, t, 1, refill);
 	return;

@@ -2,10 +2,10 @@
  * Launching, in this order and no other:
  *
  * 1. The host's root clones a child into new pid, mount, ipc and uts
- *    namespaces, already inside its control group. The child makes its network
- *    (unless a part made ahead brings one) and its views of the machine, while
- *    the warden makes the volume, the other groups with their limits, the user
- *    namespace with its map and the cgroup namespace.
+ *    namespaces, already inside its control group. The child makes its views
+ *    of the machine, while the part's helper makes the network, cgroup and user
+ *    namespaces, and the warden the volume and the other groups. (A part made
+ *    ahead has all but the volume.)
  * 2. With these it joins its groups and builds its root, by descriptors. All
  *    namespaces but the user namespace belong to the initial one: whoever is
  *    root inside the sandbox later has no power over them, so it can mount
@@ -52,9 +52,11 @@ struct step {
 };
 
 static const struct step steps_alone[] = {
-	{ "set up process", step_basics }, { "make network", step_net },
-	{ "make /dev", step_dev },         { "make /proc", step_proc },
-	{ "make /sys", step_sys },         { 0 },
+	{ "set up process", step_basics },
+	{ "make /dev", step_dev },
+	{ "make /proc", step_proc },
+	{ "make /sys", step_sys },
+	{ 0 },
 };
 
 static const struct step steps_joined[] = {
@@ -69,13 +71,6 @@ static const struct step steps_joined[] = {
 	{ 0 },
 };
 
-int step_net(struct launch_ctx *l, struct err *e)
-{
-	int r = l->own_net ? net_make() : 0;
-
-	return r < 0 ? err_set(e, -r, "%s", strerror(-r)) : 0;
-}
-
 int step_spaces(struct launch_ctx *l, struct err *e)
 {
 	int r = cgroup_join(l->host->cg, l->slot, false);
@@ -87,7 +82,7 @@ int step_spaces(struct launch_ctx *l, struct err *e)
 		return l->join_fd;
 	if (WALL(CGROUPNS) && setns(l->cgroupns_fd, CLONE_NEWCGROUP) < 0)
 		return err_sys(e, "enter cgroup namespace");
-	if (!l->own_net && setns(l->netns_fd, CLONE_NEWNET) < 0)
+	if (setns(l->netns_fd, CLONE_NEWNET) < 0)
 		return err_sys(e, "enter network namespace");
 	return 0;
 }
@@ -298,7 +293,7 @@ static void await_go(struct launch_ctx *l)
 	int fds[FD_PASS_MAX];
 	char go;
 
-	if (recv_msg_fds(l->talk_fd, &go, 1, fds) != 1 || fds[2] < 0)
+	if (recv_msg_fds(l->talk_fd, &go, 1, fds) != 1 || fds[3] < 0)
 		_exit(1);
 	l->userns_fd = fds[0];
 	l->cgroupns_fd = fds[1];
@@ -337,7 +332,6 @@ int launch_begin(const struct launch_host *h, const struct launch_spec *s,
 				.spec = s,
 				.slot = p->slot,
 				.base = WALL(IDMAP) ? p->base : 0,
-				.own_net = p->kind != PART_AHEAD,
 				.agent_uid = part_agent_uid(p) };
 	int pair[2];
 

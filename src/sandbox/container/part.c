@@ -1,8 +1,9 @@
 /*
  * A namespace needs a process to be born in: a short-lived helper unshares the
- * network namespace, joins the groups, unshares the cgroup namespace, all
- * still as the host's root, so that they belong to the initial user namespace;
- * then the user namespace; and stays until its namespaces are open here.
+ * network namespace (the slowest, so it comes first, while the groups are being
+ * made), joins the groups, unshares the cgroup namespace, all still as the
+ * host's root, so that they belong to the initial user namespace; then the user
+ * namespace; and stays until its namespaces are open here.
  */
 #include "sandbox/container/part.h"
 
@@ -31,7 +32,8 @@ static const char *const ns_limits[] = {
 	"sys/user/max_cgroup_namespaces", "sys/user/max_time_namespaces",
 };
 
-int net_make(void)
+/* A network of its own: only `lo`, and any port for servers inside. */
+static int net_make(int proc_fd)
 {
 	AUTO_CLOSE int fd = -1;
 	struct ifreq ifr = { .ifr_name = "lo" };
@@ -44,13 +46,8 @@ int net_make(void)
 	if (fd < 0 || ioctl(fd, SIOCGIFFLAGS, &ifr) < 0)
 		return -errno;
 	ifr.ifr_flags |= IFF_UP;
-	return ioctl(fd, SIOCSIFFLAGS, &ifr) < 0 ? -errno : 0;
-}
-
-int net_open_ports(int proc_fd)
-{
-	if (!WALL(NETNS))
-		return 0;
+	if (ioctl(fd, SIOCSIFFLAGS, &ifr) < 0)
+		return -errno;
 	return knob_write_at(proc_fd, "sys/net/ipv4/ip_unprivileged_port_start",
 			     "0");
 }
@@ -75,18 +72,21 @@ static int limit_namespaces(int proc_fd)
  * each namespace leaves entries of the same names behind, and with a thousand
  * sandboxes finding the right one takes milliseconds.
  */
-static int helper_steps(const struct cgroup_host *h, const struct part *p)
+static int helper_steps(const struct cgroup_host *h, const struct part *p,
+			int fd)
 {
 	struct err e = { 0 };
 	AUTO_CLOSE int proc_fd = mount_new("proc", NULL, VIEW_FLAGS, &e);
-	int r = p->kind == PART_AHEAD ? net_make() : 0;
+	int r = proc_fd;
+	char go;
 
-	if (proc_fd < 0)
-		return proc_fd;
-	if (r == 0 && p->kind == PART_AHEAD)
-		r = net_open_ports(proc_fd);
-	if (r == 0)
-		r = cgroup_join(h, p->slot, true);
+	if (r >= 0 && p->kind == PART_SANDBOX)
+		r = net_make(proc_fd);
+	if (r < 0)
+		return r;
+	if (read(fd, &go, 1) != 1)
+		return -ECANCELED;
+	r = cgroup_join(h, p->slot, true);
 	if (r < 0)
 		return r;
 	if (unshare(CLONE_NEWCGROUP) < 0 || unshare(CLONE_NEWUSER) < 0)
@@ -100,7 +100,7 @@ static int helper_steps(const struct cgroup_host *h, const struct part *p)
 static void __attribute__((noreturn))
 helper(const struct cgroup_host *h, const struct part *p, int fd)
 {
-	int r = helper_steps(h, p);
+	int r = helper_steps(h, p, fd);
 	char c;
 
 	if (write_full(fd, &r, sizeof(r)) < 0 || r < 0)
@@ -138,10 +138,10 @@ static int open_spaces(struct part *p, int proc_fd, pid_t pid, struct err *e)
 	} spaces[] = { { "user", &p->userns_fd },
 		       { "cgroup", &p->cgroupns_fd },
 		       { "net", &p->netns_fd } };
-	size_t i, n = ARRAY_LEN(spaces) - (p->kind != PART_AHEAD);
+	size_t i;
 	char path[48];
 
-	for (i = 0; i < n; i++) {
+	for (i = 0; i < ARRAY_LEN(spaces); i++) {
 		snprintf(path, sizeof(path), "%d/ns/%s", (int)pid,
 			 spaces[i].name);
 		*spaces[i].fd = openat(proc_fd, path, O_RDONLY | O_CLOEXEC);
@@ -191,7 +191,7 @@ static int helper_start(const struct cgroup_host *h, struct part *p,
 	return 0;
 }
 
-static void helper_end(struct part *p)
+void part_reap(struct part *p)
 {
 	if (p->helper == 0)
 		return;
@@ -213,7 +213,7 @@ int part_open(const struct cgroup_host *h, enum part_kind kind, struct part *p,
 	p->kind = kind;
 	p->unfinished = true;
 	p->birth_fd = cgroup_make(h, p->slot, e);
-	if (p->birth_fd < 0)
+	if (p->birth_fd < 0 || helper_start(h, p, e) < 0)
 		return failed(p, e);
 	if (!h->v2)
 		p->group_fd = fcntl(p->birth_fd, F_DUPFD_CLOEXEC, 3);
@@ -222,8 +222,14 @@ int part_open(const struct cgroup_host *h, enum part_kind kind, struct part *p,
 
 int part_start(const struct cgroup_host *h, struct part *p, struct err *e)
 {
-	if (cgroup_make_v1(h, p->slot, e) < 0 || helper_start(h, p, e) < 0)
+	if (cgroup_make_v1(h, p->slot, e) < 0)
 		return failed(p, e);
+	/* A helper that has failed says so in part_finish(). */
+	if (send(p->helper_fd, "g", 1, MSG_NOSIGNAL) < 0 && errno != EPIPE &&
+	    errno != ECONNRESET) {
+		err_sys(e, "wake the helper");
+		return failed(p, e);
+	}
 	return 0;
 }
 
@@ -235,10 +241,10 @@ int part_finish(const struct cgroup_host *h, int proc_fd, struct part *p,
 	auto_close(&p->helper_fd); /* it may go */
 	auto_close(&p->birth_fd);
 	p->unfinished = false;
-	/* Who is in a hurry reaps it in part_close(); on v2 it must have left
-	 * the group before that is split. */
-	if (h->v2 || p->kind == PART_AHEAD)
-		helper_end(p);
+	/* Reaped in part_close(), for who is in a hurry; on v2 it must have
+	 * left the group before that is split. */
+	if (h->v2)
+		part_reap(p);
 	if (r == 0 && h->v2) {
 		p->group_fd = cgroup_split(h, p->slot, part_agent_uid(p), e);
 		r = p->group_fd;
@@ -248,7 +254,7 @@ int part_finish(const struct cgroup_host *h, int proc_fd, struct part *p,
 
 void part_close(struct part *p)
 {
-	helper_end(p);
+	part_reap(p);
 	auto_close(&p->birth_fd);
 	auto_close(&p->group_fd);
 	auto_close(&p->userns_fd);

@@ -14,9 +14,8 @@
 #include "sandbox/cgroup.h"
 
 enum part_kind {
-	PART_AHEAD,  /* all of it */
-	PART_NOW,    /* without the network, which is made by the launch */
-	PART_WORKER, /* the same, and it may make namespaces of its own */
+	PART_SANDBOX, /* nothing nests in its user namespace */
+	PART_WORKER,  /* makes its other namespaces itself */
 };
 
 struct part {
@@ -24,8 +23,7 @@ struct part {
 	uint32_t base; /* host's id of the sandbox's 0 */
 	enum part_kind kind;
 	int group_fd; /* to clone the agent into */
-	int userns_fd, cgroupns_fd;
-	int netns_fd;    /* -1: who is launched makes its own */
+	int userns_fd, cgroupns_fd, netns_fd;
 	bool unfinished; /* until part_finish() */
 	int birth_fd;    /* group that the helper is born in */
 	pid_t helper;    /* not reaped yet; 0: none */
@@ -34,11 +32,11 @@ struct part {
 
 /*
  * In three moves, so that the caller can do other work while the namespaces
- * are being born: part_open() makes the unified group, part_start() the other
- * groups and starts the helper, part_finish() takes its namespaces. `proc_fd`
- * is the host's /proc. When one fails the part is closed, its helper gone; the
- * groups are the caller's to remove with cgroup_remove(). part_close() is fine
- * in between.
+ * are being born: part_open() makes the unified group and starts the helper,
+ * part_start() makes the other groups, which the helper waits for,
+ * part_finish() takes its namespaces. `proc_fd` is the host's /proc. When one
+ * fails the part is closed, its helper gone; the groups are the caller's to
+ * remove with cgroup_remove(). part_close() is fine in between.
  *
  * The group can be cloned into after part_open() on v1, on v2 only after
  * part_finish(): group_fd is -1 until then.
@@ -57,10 +55,9 @@ int part_finish(const struct cgroup_host *h, int proc_fd, struct part *p,
 			.cgroupns_fd = -1, \
 			.netns_fd = -1,    \
 			.helper_fd = -1 })
-/* A network of its own with only `lo`; moves the caller into it. Then any port
- * for servers inside. 0 or -errno. */
-int net_make(void) MUST_CHECK;
-int net_open_ports(int proc_fd) MUST_CHECK;
+/* Lets the helper go and waits for its end: part_close() does it too, for who
+ * is in a hurry before. */
+void part_reap(struct part *p);
 void part_close(struct part *p);
 
 /* The agent's own id: in no sandbox's map. */

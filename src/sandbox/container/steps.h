@@ -14,9 +14,8 @@ struct launch_ctx {
 	const struct launch_spec *spec;
 	unsigned slot;
 	uint32_t base, agent_uid;
-	bool own_net; /* the part brings none */
-	int talk_fd;  /* to the warden */
-	int oom_fd;   /* of our own process, from step_proc() on */
+	int talk_fd; /* to the warden */
+	int oom_fd;  /* of our own process, from step_proc() on */
 	/* From launch_go() on. */
 	int userns_fd, cgroupns_fd, netns_fd, listen_fd;
 	int join_fd; /* for the agent's children */
@@ -27,8 +26,7 @@ typedef int step_fn(struct launch_ctx *l, struct err *e);
 
 /* Before launch_go(). */
 step_fn step_basics; /* launch.c */
-step_fn step_net;
-step_fn step_dev; /* view.c: /dev, /proc, /sys, at places of our own */
+step_fn step_dev;    /* view.c: /dev, /proc, /sys, at places of our own */
 step_fn step_proc;
 step_fn step_sys;
 /* After it. */

@@ -273,16 +273,12 @@ int step_proc(struct launch_ctx *l, struct err *e)
 	static const char boot_id[] = "sys/kernel/random/boot_id";
 	AUTO_CLOSE int at_fd = open_place("/vproc", e), fd = -1, dev_fd = -1;
 	AUTO_CLOSE int boot_fd = -1, id_fd = -1;
-	int r;
 
 	if (at_fd < 0)
 		return at_fd;
 	fd = mount_new("proc", NULL, VIEW_FLAGS, e);
 	if (fd < 0 || mount_at(fd, at_fd, e) < 0)
 		return -e->code;
-	r = l->own_net ? net_open_ports(fd) : 0; /* before it is covered */
-	if (r < 0)
-		return err_set(e, -r, "open low ports: %s", strerror(-r));
 	dev_fd = open_place("/vdev", e);
 	if (dev_fd < 0)
 		return dev_fd;
