@@ -301,9 +301,12 @@ static int on_frame(struct endpoint *ep, const struct frame *f, uint8_t *raw)
 		return -EBADMSG;
 	client = ch->client;
 	no = ch->client_no;
-	/* Nobody listens: output that was under way is dropped, unchecked. */
-	if (!client && !from_agent[type].last)
+	/* Nobody listens: output that was under way is dropped, unchecked. An
+	 * exit needs its start, though, also of a client that left between. */
+	if (!client && !from_agent[type].last) {
+		ch->started |= f->type == FRAME_STARTED;
 		return FRAME_GO_ON;
+	}
 	if (from_agent[type].check(ch, f) < 0)
 		return -EBADMSG;
 	if (from_agent[type].last)

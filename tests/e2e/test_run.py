@@ -239,6 +239,18 @@ class Life(harness.Case):
         self.assertEqual(p.returncode, 125)
         self.assertIn("work", p.err)
 
+    def test_client_that_leaves_at_once(self):
+        """Gone between its request and the start: nobody's fault."""
+        box = self.i.cli("create", check=0).out.strip()
+        for _ in range(40):
+            w = self.i.exec_wire(box)
+            w.spawn(["true"])
+            w.close()
+        self.assertEqual(self.i.cli("exec", box, "--", "echo", "on").out, "on\n")
+        self.assertFalse(self.i.api("GET", f"/v1/sandboxes/{box}")
+                         .json["degraded"])
+        self.i.cli("rm", box, check=0)
+
     def test_rm_of_several(self):
         for name in ("one", "two", "three"):
             self.i.cli("create", "--name", name, check=0)
