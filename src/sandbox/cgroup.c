@@ -554,14 +554,9 @@ int cgroup_view(bool v2, int at_fd, struct err *e)
 
 		return fd < 0 ? fd : mount_at(fd, at_fd, e);
 	}
-	for (i = 0; i < CGROUP_V1_MAX; i++) {
-		char path[64];
-
-		if (!v1_table[i].viewed)
-			continue;
-		snprintf(path, sizeof(path), "%s", v1_table[i].name);
-		if (view_v1(at_fd, path, e) < 0)
+	for (i = 0; i < CGROUP_V1_MAX; i++)
+		if (v1_table[i].viewed &&
+		    view_v1(at_fd, v1_table[i].name, e) < 0)
 			return -e->code;
-	}
 	return 0;
 }

@@ -31,7 +31,7 @@
 #include "wire/worker.h"
 
 /* The worker's descriptors; behind them, until exec, its program. */
-enum { SUDO_FD = WORKER_ROOT_FD + 1, WORKER_FDS, EXEC_FD = WORKER_FDS, N_FDS };
+enum { WORKER_FDS = WORKER_SHIM_FD + 1, EXEC_FD = WORKER_FDS, N_FDS };
 enum { RETRY_MS = 5 };
 
 static const struct cgroup_limits worker_limits = { .mem_bytes = 2ULL << 30,
