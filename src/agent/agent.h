@@ -72,6 +72,7 @@ struct proc {
 	struct deferred deferred;
 	enum proc_state state;
 	uint32_t channel;
+	uint32_t number; /* of this boot */
 	pid_t pid;
 	bool pty;
 	bool lost; /* its connection is gone */
@@ -98,6 +99,7 @@ struct agent {
 	struct buf in, out; /* of the connection */
 	struct list procs, ready, sinks;
 	unsigned n_procs, n_sinks;
+	uint32_t n_made;
 	struct timer reap_timer, sudo_timer;
 };
 

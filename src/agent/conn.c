@@ -136,7 +136,7 @@ static const struct handler {
 	[FRAME_RESIZE] = { on_resize, 4, 4, true, 0 },
 	[FRAME_SIGNAL] = { on_signal, 1, 1, true, 0 },
 	[FRAME_ACK] = { on_ack, 9, 9, true, 0 },
-	[FRAME_DETACH] = { on_detach, 0, 0, true, 0 },
+	[FRAME_DETACH] = { on_detach, 1, 1, true, 0 },
 };
 
 static int handle(struct agent *a, const struct frame *f)

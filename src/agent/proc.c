@@ -38,6 +38,7 @@ struct proc *proc_new(struct agent *a, uint32_t channel)
 
 	p->agent = a;
 	p->channel = channel;
+	p->number = ++a->n_made;
 	p->status.fd = p->in.io.fd = -1;
 	p->in.line = true;
 	for (i = 0; i < 2; i++) {
@@ -108,15 +109,13 @@ static void deliver(struct proc *p, int sig)
 static void proc_started(struct proc *p)
 {
 	struct buf *out = conn_out(p);
-	uint8_t pid[4];
+	struct started s = { .pid = (uint32_t)p->pid, .number = p->number };
 	int i;
 
 	p->state = PROC_RUNNING;
 	io_close(&p->agent->loop, &p->status);
-	for (i = 0; i < 4; i++)
-		pid[i] = (uint8_t)((uint32_t)p->pid >> (8 * i));
 	if (out)
-		frame_put(out, FRAME_STARTED, 0, p->channel, pid, sizeof(pid));
+		started_put(out, FRAME_STARTED, p->channel, &s);
 	for (i = 0; i < 64; i++)
 		if (p->signals >> i & 1)
 			deliver(p, i + 1);

@@ -201,7 +201,9 @@ static int frame_pong(struct agent_link *g, const struct frame *f, uint8_t *raw)
 /* Each checks one type; -EBADMSG is a violation. Nothing is forwarded yet. */
 static int check_started(struct chan *ch, const struct frame *f)
 {
-	if (ch->started || f->len != 4)
+	struct started s;
+
+	if (ch->started || started_get(f, &s) < 0)
 		return -EBADMSG;
 	ch->started = true;
 	return 0;

@@ -1,6 +1,7 @@
 /* The table of sandboxes: by id, by name, by the start of an id. */
 #include <assert.h>
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "api/api.h"
@@ -50,6 +51,7 @@ struct sandbox *box_new(struct api *a, const char *id, struct spec *spec,
 	s->api = a;
 	memcpy(s->id, id, ID_CAP);
 	memcpy(s->image_id, image_id, ID_CAP);
+	snprintf(s->project, sizeof(s->project), DEFAULT_PROJECT);
 	s->spec = *spec;
 	spec->env = NULL;
 	list_init(&s->by_name);
@@ -96,8 +98,13 @@ struct sandbox *box_by_name(struct api *a, const char *name)
 	return NULL;
 }
 
-static struct sandbox *by_prefix(struct api *a, const char *prefix,
-				 struct err *e)
+bool box_is_for(const struct sandbox *s, const struct identity *who)
+{
+	return *who->project == '\0' || strcmp(s->project, who->project) == 0;
+}
+
+static struct sandbox *by_prefix(struct api *a, const struct identity *who,
+				 const char *prefix, struct err *e)
 {
 	struct sandbox *found = NULL;
 	struct list *n, *next;
@@ -105,7 +112,8 @@ static struct sandbox *by_prefix(struct api *a, const char *prefix,
 	list_each (n, next, &a->boxes.all) {
 		struct sandbox *s = container_of(n, struct sandbox, all);
 
-		if (!box_visible(s) || !str_starts(s->id, prefix))
+		if (!box_is_for(s, who) || !box_visible(s) ||
+		    !str_starts(s->id, prefix))
 			continue;
 		if (found) {
 			err_set(e, EEXIST,
@@ -119,7 +127,8 @@ static struct sandbox *by_prefix(struct api *a, const char *prefix,
 	return found;
 }
 
-struct sandbox *box_find(struct api *a, const char *ref, struct err *e)
+struct sandbox *box_find(struct api *a, const struct identity *who,
+			 const char *ref, struct err *e)
 {
 	enum { PREFIX_MIN = 4 };
 	struct sandbox *s = box_by_id(a, ref);
@@ -127,8 +136,8 @@ struct sandbox *box_find(struct api *a, const char *ref, struct err *e)
 	if (!s)
 		s = box_by_name(a, ref);
 	if (!s && strlen(ref) >= PREFIX_MIN)
-		s = by_prefix(a, ref, e);
-	if (s && box_visible(s))
+		s = by_prefix(a, who, ref, e);
+	if (s && box_is_for(s, who) && box_visible(s))
 		return s;
 	if (e->code == 0)
 		err_set(e, ENOENT, "no sandbox '%.64s'", ref);

@@ -79,11 +79,11 @@ static void on_host(struct warden_call *c, const struct warden_rep *rep,
 	reply_json(h->api, h->conn, 200, host_json(h->api, &i));
 }
 
-void h_host(struct api *a, struct http_conn *c, const char *ref)
+static void h_host(struct api *a, struct http_conn *c, const struct call *call)
 {
 	struct host *h = xcalloc(1, sizeof(*h));
 
-	(void)ref;
+	(void)call;
 	h->api = a;
 	h->conn = c;
 	http_own(c, h, host_gone);
@@ -91,16 +91,25 @@ void h_host(struct api *a, struct http_conn *c, const char *ref)
 	warden_ask(&a->warden, &h->call, on_host);
 }
 
-void h_metrics(struct api *a, struct http_conn *c, const char *ref)
+static void h_metrics(struct api *a, struct http_conn *c,
+		      const struct call *call)
 {
 	static const struct http_field type[] = {
 		{ "Content-Type", "text/plain; version=0.0.4" }, { 0 }
 	};
 	struct buf b = { 0 };
 
-	(void)ref;
+	(void)call;
 	metrics_text(a, &b);
 	a->metrics.requests[2]++;
 	http_reply(c, 200, type, buf_data(&b), buf_len(&b));
 	buf_done(&b);
 }
+
+const struct route host_routes[] = {
+	{ "GET", "/v1/host", h_host, SCOPE_READ, 0,
+	  "What this host is and offers", NULL, NULL, "Host", 200 },
+	{ "GET", "/metrics", h_metrics, SCOPE_READ, ROUTE_ALONE,
+	  "Figures for Prometheus", NULL, NULL, "text/plain", 200 },
+	{ 0 },
+};

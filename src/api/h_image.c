@@ -20,12 +20,13 @@ json_t *image_json(const struct image *i)
 			 (json_int_t)i->entries, "created_at", stamp);
 }
 
-void h_image_list(struct api *a, struct http_conn *c, const char *ref)
+static void h_image_list(struct api *a, struct http_conn *c,
+			 const struct call *call)
 {
 	json_t *list = json_array();
 	struct list *n, *next;
 
-	(void)ref;
+	(void)call;
 	list_each (n, next, &a->images.all) {
 		struct image *i = container_of(n, struct image, node);
 
@@ -91,14 +92,15 @@ static void ask_remove(struct image_removal *r)
 	warden_ask(&r->api->warden, &r->call, on_image_removed);
 }
 
-void h_image_delete(struct api *a, struct http_conn *c, const char *ref)
+static void h_image_delete(struct api *a, struct http_conn *c,
+			   const struct call *call)
 {
-	struct image *img = image_find(a, ref);
+	struct image *img = image_find(a, call->arg[0]);
 	struct image_removal *r;
 	struct err e = { 0 };
 
 	if (!img) {
-		err_set(&e, ENOENT, "no image '%.64s'", ref);
+		err_set(&e, ENOENT, "no image '%.64s'", call->arg[0]);
 		reply_err(a, c, &e);
 		return;
 	}
@@ -118,3 +120,13 @@ void h_image_delete(struct api *a, struct http_conn *c, const char *ref)
 	spares_drop(a, img->id);
 	ask_remove(r);
 }
+
+const struct route image_routes[] = {
+	{ "GET", "/v1/images", h_image_list, SCOPE_READ, 0, "List the images",
+	  NULL, NULL, "ImageList", 200 },
+	{ "PUT", "/v1/images/{name}", h_image_put, SCOPE_ADMIN, 0,
+	  "Make an image from a tar", NULL, "application/x-tar", "Image", 201 },
+	{ "DELETE", "/v1/images/{name}", h_image_delete, SCOPE_ADMIN, 0,
+	  "Remove an image", NULL, NULL, NULL, 204 },
+	{ 0 },
+};

@@ -38,16 +38,16 @@ static json_t *box_json(const struct sandbox *s)
 			 spec_to_json(&s->spec));
 }
 
-void h_sandbox_list(struct api *a, struct http_conn *c, const char *ref)
+static void h_sandbox_list(struct api *a, struct http_conn *c,
+			   const struct call *call)
 {
 	json_t *list = json_array();
 	struct list *n, *next;
 
-	(void)ref;
 	list_each (n, next, &a->boxes.all) {
 		struct sandbox *s = container_of(n, struct sandbox, all);
 
-		if (box_visible(s))
+		if (box_is_for(s, &call->who) && box_visible(s))
 			json_array_append_new(list, box_json(s));
 	}
 	reply_json(a, c, 200, json_pack("{s:o}", "sandboxes", list));
@@ -83,11 +83,12 @@ static void on_stat(struct warden_call *c, const struct warden_rep *rep,
 {
 	AUTO_FREE struct show *w = container_of(c, struct show, call);
 	struct err e = { 0 };
-	struct sandbox *s = box_find(w->api, w->id, &e);
+	struct sandbox *s = box_by_id(w->api, w->id);
 	json_t *j;
 
 	(void)fds;
-	if (!s) {
+	if (!s || !box_visible(s)) {
+		err_set(&e, ENOENT, "no sandbox '%s'", w->id);
 		reply_err(w->api, w->conn, &e);
 		return;
 	}
@@ -98,10 +99,11 @@ static void on_stat(struct warden_call *c, const struct warden_rep *rep,
 	reply_json(w->api, w->conn, 200, j);
 }
 
-void h_sandbox_get(struct api *a, struct http_conn *c, const char *ref)
+static void h_sandbox_get(struct api *a, struct http_conn *c,
+			  const struct call *call)
 {
 	struct err e = { 0 };
-	struct sandbox *s = box_find(a, ref, &e);
+	struct sandbox *s = box_find(a, &call->who, call->arg[0], &e);
 	struct show *w;
 
 	if (!s) {
@@ -207,9 +209,10 @@ static void create_start(struct api *a, struct http_conn *c, bool run)
 	http_read_body(c, BODY_MAX, create_body);
 }
 
-void h_sandbox_create(struct api *a, struct http_conn *c, const char *ref)
+static void h_sandbox_create(struct api *a, struct http_conn *c,
+			     const struct call *call)
 {
-	(void)ref;
+	(void)call;
 	create_start(a, c, false);
 }
 
@@ -230,9 +233,9 @@ static bool may_relay(struct api *a, struct http_conn *c)
 	return true;
 }
 
-void h_run(struct api *a, struct http_conn *c, const char *ref)
+static void h_run(struct api *a, struct http_conn *c, const struct call *call)
 {
-	(void)ref;
+	(void)call;
 	if (may_relay(a, c))
 		create_start(a, c, true);
 }
@@ -241,7 +244,7 @@ void h_run(struct api *a, struct http_conn *c, const char *ref)
 
 struct exec {
 	struct api *api;
-	char ref[128];
+	struct call call;
 };
 
 static void exec_gone(struct http_conn *c, void *owner)
@@ -254,7 +257,7 @@ static void exec_body(struct http_conn *c, char *body, size_t n, void *owner)
 {
 	AUTO_FREE struct exec *x = owner;
 	struct err e = { 0 };
-	struct sandbox *s = box_find(x->api, x->ref, &e);
+	struct sandbox *s = box_find(x->api, &x->call.who, x->call.arg[0], &e);
 
 	(void)body;
 	(void)n;
@@ -268,7 +271,7 @@ static void exec_body(struct http_conn *c, char *body, size_t n, void *owner)
 		log_warn("sandbox=%s %s", s->id, e.msg);
 }
 
-void h_exec(struct api *a, struct http_conn *c, const char *ref)
+static void h_exec(struct api *a, struct http_conn *c, const struct call *call)
 {
 	struct exec *x;
 
@@ -276,7 +279,7 @@ void h_exec(struct api *a, struct http_conn *c, const char *ref)
 		return;
 	x = xcalloc(1, sizeof(*x));
 	x->api = a;
-	memcpy(x->ref, ref, strnlen(ref, sizeof(x->ref) - 1));
+	x->call = *call;
 	http_own(c, x, exec_gone);
 	http_read_body(c, BODY_MAX, exec_body);
 }
@@ -309,10 +312,11 @@ static void on_removed(struct box_waiter *w, const struct err *e)
 	free(r);
 }
 
-void h_sandbox_delete(struct api *a, struct http_conn *c, const char *ref)
+static void h_sandbox_delete(struct api *a, struct http_conn *c,
+			     const struct call *call)
 {
 	struct err e = { 0 };
-	struct sandbox *s = box_find(a, ref, &e);
+	struct sandbox *s = box_find(a, &call->who, call->arg[0], &e);
 	struct removal *r;
 
 	if (!s) {
@@ -326,3 +330,25 @@ void h_sandbox_delete(struct api *a, struct http_conn *c, const char *ref)
 	http_own(c, r, removal_gone);
 	box_kill(s, &r->waiter);
 }
+
+const struct route sandbox_routes[] = {
+	{ "POST", "/v1/sandboxes", h_sandbox_create, SCOPE_USE, 0,
+	  "Make a sandbox", NULL, "Spec", "Sandbox", 201 },
+	{ "GET", "/v1/sandboxes", h_sandbox_list, SCOPE_READ, 0,
+	  "List the sandboxes", NULL, NULL, "SandboxList", 200 },
+	{ "DELETE", "/v1/sandboxes", h_sandbox_delete_all, SCOPE_ADMIN, 0,
+	  "The kill switch: end all sandboxes", kill_all_query, NULL, "Removed",
+	  200 },
+	{ "GET", "/v1/sandboxes/{id}", h_sandbox_get, SCOPE_READ, 0,
+	  "Show a sandbox", NULL, NULL, "Sandbox", 200 },
+	{ "DELETE", "/v1/sandboxes/{id}", h_sandbox_delete, SCOPE_USE, 0,
+	  "End a sandbox and remove all that was its own", NULL, NULL, NULL,
+	  204 },
+	{ "POST", "/v1/sandboxes/{id}/exec", h_exec, SCOPE_USE, 0,
+	  "Processes over frames: upgrade to carrel-wire/1", NULL, NULL, NULL,
+	  101 },
+	{ "POST", "/v1/run", h_run, SCOPE_USE, 0,
+	  "A new sandbox for one process, over frames", NULL, "Spec", NULL,
+	  101 },
+	{ 0 },
+};

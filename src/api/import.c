@@ -308,8 +308,9 @@ static void check_put(struct api *a, struct http_conn *c, const char *name,
 			IMAGES_MAX);
 }
 
-void h_image_put(struct api *a, struct http_conn *c, const char *name)
+void h_image_put(struct api *a, struct http_conn *c, const struct call *call)
 {
+	const char *name = call->arg[0];
 	struct err e = { 0 };
 	struct import *i;
 	char id[ID_CAP];

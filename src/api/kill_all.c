@@ -86,12 +86,18 @@ static unsigned abort_starting(struct api *a)
 	return count;
 }
 
-void h_sandbox_delete_all(struct api *a, struct http_conn *c, const char *ref)
+const struct route_query kill_all_query[] = {
+	{ "all", "boolean", "must be true" },
+	{ 0 },
+};
+
+void h_sandbox_delete_all(struct api *a, struct http_conn *c,
+			  const struct call *call)
 {
 	struct kill_all *k;
 	char all[8];
 
-	(void)ref;
+	(void)call;
 	if (http_query(http_request(c), "all", all, sizeof(all)) != 1 ||
 	    strcmp(all, "true") != 0) {
 		reply_error(a, c, 400, "bad_request",

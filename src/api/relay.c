@@ -43,7 +43,7 @@ static void detach_all(struct relay *r)
 		list_del(&ch->node);
 		ch->client = NULL;
 		frame_put(endpoint_out(&ch->agent->ep), FRAME_DETACH, 0,
-			  ch->agent_no, NULL, 0);
+			  ch->agent_no, &(uint8_t){ 1 }, 1);
 	}
 }
 
@@ -253,7 +253,7 @@ static int check_ack(struct chan *ch, const struct frame *f)
 static int check_detach(struct chan *ch, const struct frame *f)
 {
 	(void)ch;
-	return f->len == 0 ? 0 : -EBADMSG;
+	return f->len == 1 && f->payload[0] <= 1 ? 0 : -EBADMSG;
 }
 
 static int (*const from_client[])(struct chan *ch, const struct frame *f) = {

@@ -15,6 +15,8 @@ static const struct {
 	{ ERANGE, 400, "out_of_range" },
 	{ E2BIG, 400, "too_large" },
 	{ ENAMETOOLONG, 400, "too_large" },
+	{ EACCES, 401, "no_key" },
+	{ EPERM, 403, "forbidden" },
 	{ ENOENT, 404, "not_found" },
 	{ ESRCH, 404, "not_found" },
 	{ EEXIST, 409, "conflict" },

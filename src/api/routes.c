@@ -5,88 +5,106 @@
 #include <string.h>
 
 #include "api/api.h"
+#include "api/auth.h"
 #include "api/reply.h"
 #include "base/auto.h"
-#include "base/product.h"
 
-enum { REF_CAP = 128 };
-
-/* "*" in a pattern is one segment of the path. */
-static const struct {
-	const char *method, *path;
-	handler_fn *fn;
-	bool alone; /* works without the warden */
-} routes[] = {
-	{ "GET", "/v1/host", h_host, false },
-	{ "POST", "/v1/sandboxes", h_sandbox_create, false },
-	{ "GET", "/v1/sandboxes", h_sandbox_list, false },
-	{ "DELETE", "/v1/sandboxes", h_sandbox_delete_all, false },
-	{ "GET", "/v1/sandboxes/*", h_sandbox_get, false },
-	{ "DELETE", "/v1/sandboxes/*", h_sandbox_delete, false },
-	{ "POST", "/v1/sandboxes/*/exec", h_exec, false },
-	{ "POST", "/v1/run", h_run, false },
-	{ "GET", "/v1/images", h_image_list, false },
-	{ "PUT", "/v1/images/*", h_image_put, false },
-	{ "DELETE", "/v1/images/*", h_image_delete, false },
-	{ "GET", "/metrics", h_metrics, true },
+const struct route *const all_routes[] = {
+	host_routes,  sandbox_routes, process_routes, file_routes, port_routes,
+	event_routes, image_routes,   key_routes,     NULL,
 };
 
-static bool match(const char *pattern, const char *path, char ref[REF_CAP])
+/* One "{x}" of a pattern: a whole segment, not empty. */
+static bool take_segment(const char **pattern, const char **path,
+			 struct call *call, unsigned *n_args)
 {
-	while (*pattern) {
-		size_t n;
+	size_t n = strcspn(*path, "/");
+	char *arg = call->arg[*n_args];
 
-		if (*pattern != '*') {
-			if (*pattern++ != *path++)
-				return false;
-			continue;
+	if (n == 0 || n >= CALL_ARG_CAP || *n_args == CALL_ARGS)
+		return false;
+	memcpy(arg, *path, n);
+	arg[n] = '\0';
+	++*n_args;
+	*path += n;
+	*pattern = strchr(*pattern, '}') + 1;
+	return true;
+}
+
+static bool match(const char *pattern, const char *path, struct call *call)
+{
+	unsigned n_args = 0;
+
+	while (*pattern) {
+		if (*pattern == '*') {
+			call->rest = path;
+			return true;
 		}
-		n = strcspn(path, "/");
-		if (n == 0 || n >= REF_CAP)
+		if (*pattern == '{') {
+			if (!take_segment(&pattern, &path, call, &n_args))
+				return false;
+		} else if (*pattern++ != *path++) {
 			return false;
-		memcpy(ref, path, n);
-		ref[n] = '\0';
-		path += n;
-		pattern++;
+		}
 	}
 	return *path == '\0';
 }
 
-/* The path is known: say with which methods. */
-static void wrong_method(struct api *a, struct http_conn *c, const char *allow)
+/*
+ * The row for this path and method; NULL with the methods that the path takes
+ * in `allow`, "" when nobody knows it.
+ */
+static const struct route *find(const struct http_head *h, struct call *call,
+				char *allow, size_t cap)
+{
+	const struct route *const *t, *r;
+	size_t n;
+
+	*allow = '\0';
+	for (t = all_routes; *t; t++)
+		for (r = *t; r->method; r++) {
+			if (!match(r->path, h->path, call))
+				continue;
+			if (strcmp(r->method, h->method) == 0 ||
+			    strcmp(r->method, "*") == 0)
+				return r;
+			n = strlen(allow);
+			snprintf(allow + n, cap - n, "%s%s", n ? ", " : "",
+				 r->method);
+		}
+	return NULL;
+}
+
+static void unknown(struct api *a, struct http_conn *c, const char *allow)
 {
 	char msg[128];
 
-	snprintf(msg, sizeof(msg), "this path takes %s", allow);
-	reply_error(a, c, 405, "method_not_allowed", msg);
+	if (*allow) {
+		snprintf(msg, sizeof(msg), "this path takes %s", allow);
+		reply_error(a, c, 405, "method_not_allowed", msg);
+	} else {
+		reply_error(a, c, 404, "not_found", "no such path");
+	}
 }
 
 void route(struct http_conn *c, void *ctx)
 {
-	const struct http_head *h = http_request(c);
-	char ref[REF_CAP] = "", allow[64] = "";
 	struct api *a = ctx;
-	size_t i, n;
+	struct call call = { 0 };
+	struct err e = { 0 };
+	char allow[64];
 
-	for (i = 0; i < ARRAY_LEN(routes); i++) {
-		if (!match(routes[i].path, h->path, ref))
-			continue;
-		if (strcmp(routes[i].method, h->method) != 0) {
-			n = strlen(allow);
-			snprintf(allow + n, sizeof(allow) - n, "%s%s",
-				 n ? ", " : "", routes[i].method);
-			continue;
-		}
-		if (!a->reconciled && !routes[i].alone)
-			reply_error(a, c, 503, "warden_unavailable",
-				    "the privileged part has not started "
-				    "yet: see the daemon's log, or try again");
-		else
-			routes[i].fn(a, c, ref);
+	call.route = find(http_request(c), &call, allow, sizeof(allow));
+	if (!call.route) {
+		unknown(a, c, allow);
 		return;
 	}
-	if (*allow)
-		wrong_method(a, c, allow);
+	if (auth_check(a, c, call.route, &call.who, &e) < 0)
+		reply_err(a, c, &e);
+	else if (!a->reconciled && !(call.route->flags & ROUTE_ALONE))
+		reply_error(a, c, 503, "warden_unavailable",
+			    "the privileged part has not started yet: see the "
+			    "daemon's log, or try again");
 	else
-		reply_error(a, c, 404, "not_found", "no such path");
+		call.route->fn(a, c, &call);
 }

@@ -1,16 +1,49 @@
-/* The table of requests, and one handler for each. */
+/*
+ * The tables of requests: one per area, each beside its handlers. The rows
+ * drive the dispatch, the check of scopes, and the OpenAPI document.
+ */
 #pragma once
 
-struct api;
-struct http_conn;
+#include "api/call.h"
+
+enum route_flags {
+	ROUTE_ALONE = 1, /* works without the warden */
+	ROUTE_OPEN = 2,  /* needs no key */
+};
+
+/* A parameter behind the '?'. Lists end at a NULL name. */
+struct route_query {
+	const char *name, *type; /* "string", "integer", "boolean" */
+	const char *help;
+};
+
+struct route {
+	const char *method;
+	/* "{x}" is one segment; a "*" at the end is all the rest. */
+	const char *path;
+	handler_fn *fn;
+	enum scope scope;
+	unsigned flags;
+	const char *summary; /* one line for people */
+	const struct route_query *query;
+	/*
+	 * Names of schemas (api/openapi.c), or media types ("application/
+	 * octet-stream"); NULL: none.
+	 */
+	const char *body, *answer;
+	int status; /* of success */
+};
+
+/* Handlers that are a file of their own. */
+handler_fn h_sandbox_delete_all, h_image_put;
+extern const struct route_query kill_all_query[];
+
+/* Each ends at a NULL method. */
+extern const struct route host_routes[], sandbox_routes[], process_routes[],
+	file_routes[], port_routes[], event_routes[], image_routes[],
+	key_routes[];
+/* All of them, ends at NULL. */
+extern const struct route *const all_routes[];
 
 /* http_server's on_request; `ctx` is the struct api. */
 void route(struct http_conn *c, void *ctx);
-
-/* `ref` is the {part} of the path; copied by who needs it for longer. */
-typedef void handler_fn(struct api *a, struct http_conn *c, const char *ref);
-
-handler_fn h_sandbox_create, h_sandbox_list, h_sandbox_get, h_sandbox_delete;
-handler_fn h_sandbox_delete_all, h_exec, h_run;
-handler_fn h_image_list, h_image_put, h_image_delete;
-handler_fn h_host, h_metrics;

@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "api/agent_link.h"
+#include "api/call.h"
 #include "api/warden_link.h"
 #include "base/list.h"
 #include "base/loop.h"
@@ -49,6 +50,7 @@ struct sandbox {
 	struct list all, by_id, by_name, in_spares;
 	char id[ID_CAP];
 	char image_id[ID_CAP];
+	char project[NAME_CAP];
 	struct spec spec; /* spec.image: as it was asked for */
 	enum box_state state;
 	bool spare;      /* waits for a create; nobody sees it */
@@ -92,9 +94,12 @@ struct sandbox *box_new(struct api *a, const char *id, struct spec *spec,
 /* By the exact id or name: any, spares included; or NULL. */
 struct sandbox *box_by_id(struct api *a, const char *id);
 struct sandbox *box_by_name(struct api *a, const char *name);
-/* What users see, by id, name or unambiguous prefix; NULL with ENOENT or EEXIST
- * in `e`. */
-struct sandbox *box_find(struct api *a, const char *ref, struct err *e);
+/* Is it of the project that this identity sees? */
+bool box_is_for(const struct sandbox *s, const struct identity *who);
+/* What this one sees, by id, name or unambiguous prefix; NULL with ENOENT or
+ * EEXIST in `e`. */
+struct sandbox *box_find(struct api *a, const struct identity *who,
+			 const char *ref, struct err *e);
 bool box_visible(const struct sandbox *s);
 /* `by_any`: also by spares and by what is on its way out. */
 bool image_in_use(struct api *a, const char *image_id, bool by_any);

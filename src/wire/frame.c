@@ -115,6 +115,7 @@ int spawn_put(struct buf *b, uint32_t channel, const struct spawn *s)
 	pack_u16(&whole, s->cols);
 	pack_str(&whole, s->user ? s->user : "");
 	pack_str(&whole, s->cwd ? s->cwd : "");
+	pack_str(&whole, s->tag ? s->tag : "");
 	put_words(&whole, s->argv, s->argc);
 	put_words(&whole, s->env, s->envc);
 	if (buf_len(&whole) > SPAWN_MAX)
@@ -161,9 +162,11 @@ int spawn_get(const void *p, size_t n, struct spawn *s)
 	s->cols = unpack_u16(&u);
 	s->user = unpack_str(&u);
 	s->cwd = unpack_str(&u);
+	s->tag = unpack_str(&u);
 	s->argv = get_words(&u, &s->argc);
 	s->env = get_words(&u, &s->envc);
-	if (!unpack_ok(&u) || s->argc == 0 || (s->flags & ~SPAWN_FLAGS_ALL)) {
+	if (!unpack_ok(&u) || s->argc == 0 || (s->flags & ~SPAWN_FLAGS_ALL) ||
+	    strlen(s->tag) > TAG_MAX) {
 		spawn_done(s);
 		return -EBADMSG;
 	}
@@ -176,6 +179,63 @@ void spawn_done(struct spawn *s)
 	free(s->env);
 	s->argv = s->env = NULL;
 	s->argc = s->envc = 0;
+}
+
+void attach_put(struct buf *b, uint32_t channel, const struct attach *at)
+{
+	const char *tag = at->tag ? at->tag : "";
+	struct buf p = { 0 };
+
+	pack_u32(&p, at->number);
+	pack_str(&p, tag);
+	pack_u64(&p, at->out[0]);
+	pack_u64(&p, at->out[1]);
+	frame_put(b, FRAME_ATTACH, 0, channel, buf_data(&p), buf_len(&p));
+	buf_done(&p);
+}
+
+int attach_get(const struct frame *f, struct attach *at)
+{
+	struct unpack u = unpack_init(f->payload, f->len);
+
+	at->number = unpack_u32(&u);
+	at->tag = unpack_str(&u);
+	at->out[0] = unpack_u64(&u);
+	at->out[1] = unpack_u64(&u);
+	if (!unpack_ok(&u) || strlen(at->tag) > TAG_MAX ||
+	    (at->number == 0) == (*at->tag == '\0'))
+		return -EBADMSG;
+	return 0;
+}
+
+void started_put(struct buf *b, enum frame_type type, uint32_t channel,
+		 const struct started *s)
+{
+	bool attached = type == FRAME_ATTACHED;
+
+	put_head(b, type, 0, channel, 2 * 4 + (attached ? 8 + 1 : 0));
+	pack_u32(b, s->pid);
+	pack_u32(b, s->number);
+	if (attached) {
+		pack_u64(b, s->in);
+		pack_u8(b, s->pty);
+	}
+}
+
+int started_get(const struct frame *f, struct started *s)
+{
+	struct unpack u = unpack_init(f->payload, f->len);
+	uint8_t pty = 0;
+
+	*s = (struct started){ 0 };
+	s->pid = unpack_u32(&u);
+	s->number = unpack_u32(&u);
+	if (f->type == FRAME_ATTACHED) {
+		s->in = unpack_u64(&u);
+		pty = unpack_u8(&u);
+	}
+	s->pty = pty == 1;
+	return unpack_ok(&u) && pty <= 1 && s->number != 0 ? 0 : -EBADMSG;
 }
 
 void exit_put(struct buf *b, uint32_t channel, const struct exit_info *x)

@@ -8,8 +8,9 @@
  *
  *	u32 length of the payload | u8 type | u8 flags | u16 zero | u32 channel
  *
- * all little-endian. A channel is one process; the client picks its number
- * (not 0) in FRAME_SPAWN and may reuse it after FRAME_EXIT or FRAME_FAILED.
+ * all little-endian. A channel is one client of one process; the client picks
+ * its number (not 0) in FRAME_SPAWN or FRAME_ATTACH and may reuse it after
+ * FRAME_EXIT, FRAME_FAILED or its own FRAME_DETACH.
  *
  * Flow: each output stream (1, 2) of a channel has a window of WIRE_WINDOW
  * bytes. OUTPUT carries the stream's offset of its first byte; ACK says up to
@@ -19,9 +20,21 @@
  *
  * FRAME_EXIT is the last frame of a channel: all output that the process had
  * written before it ended was sent before it.
+ *
+ * A process outlives its channels and has a number of its own (in STARTED),
+ * and a tag if its client gave one. The agent keeps the last WIRE_WINDOW bytes
+ * of each stream, and what exited for a while, so that a client that was cut
+ * off comes back with FRAME_ATTACH and the offsets it has. What is no longer
+ * there is named by FRAME_GAP. Any number of channels may be attached; the
+ * slowest holds the process. With nobody attached, it runs on and the oldest
+ * bytes give way, at once after a DETACH, after 30 s when a client was lost.
+ *
+ * Input offsets count all bytes that the process was given, by whomever; a
+ * channel starts at the one in STARTED (0) or ATTACHED and counts its own.
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -36,7 +49,8 @@ enum {
 	HELLO_LEN = 32,
 	SPAWN_MAX = 1024 * 1024, /* a whole spawn request, over its frames */
 	ARGS_MAX = 8192,         /* words in argv, and in env */
-	CHANNELS_MAX = 256,      /* living processes per agent connection */
+	CHANNELS_MAX = 256,      /* per agent connection */
+	TAG_MAX = 64,
 };
 
 enum frame_type {
@@ -48,15 +62,19 @@ enum frame_type {
 	FRAME_RESIZE,    /* u16 rows, u16 columns */
 	FRAME_SIGNAL,    /* u8 number; to the process group */
 	FRAME_ACK,       /* u8 stream, u64 offset */
-	FRAME_DETACH,    /* nothing: output is dropped from now on */
+	FRAME_DETACH,    /* u8 lost: 1 when the client may come back */
+	FRAME_ATTACH,    /* struct attach */
 	/* agent to client */
 	FRAME_PONG = 64,
-	FRAME_STARTED,    /* u32 pid (as the sandbox sees it) */
+	FRAME_STARTED,    /* u32 pid (as the sandbox sees it), u32 number */
 	FRAME_FAILED,     /* u32 errno, str message: ends the channel */
 	FRAME_OUTPUT,     /* u8 stream, u64 offset, bytes */
 	FRAME_OUTPUT_EOF, /* u8 stream, u64 offset */
 	FRAME_INPUT_ACK,  /* u64 offset */
 	FRAME_EXIT,       /* struct exit_info: ends the channel */
+	/* as STARTED, then u64 input offset, u8 1 when it has a terminal */
+	FRAME_ATTACHED,
+	FRAME_GAP, /* u8 stream, u64 offset: the next byte of the stream */
 };
 
 enum { FRAME_MORE = 1 }; /* flag: the payload goes on in the next frame */
@@ -91,10 +109,17 @@ void frame_put_data(struct buf *b, enum frame_type type, uint32_t channel,
 		    uint8_t stream, uint64_t offset, const void *p, size_t n);
 
 enum spawn_flags {
-	SPAWN_PTY = 1,      /* one terminal; its output is stream 1 */
-	SPAWN_STDIN = 2,    /* else stdin is /dev/null */
-	SPAWN_DETACHED = 4, /* nobody listens: output is dropped */
-	SPAWN_FLAGS_ALL = 7,
+	SPAWN_PTY = 1,   /* one terminal; its output is stream 1 */
+	SPAWN_STDIN = 2, /* else stdin is /dev/null */
+	/* This channel gets no output, only STARTED and EXIT; the process
+	 * waits for no reader. */
+	SPAWN_DETACHED = 4,
+	/*
+	 * Not a program but work that the agent does in a child, as the user:
+	 * argv[0] is a name of agent/builtin.h.
+	 */
+	SPAWN_BUILTIN = 8,
+	SPAWN_FLAGS_ALL = 15,
 };
 
 struct spawn {
@@ -102,6 +127,8 @@ struct spawn {
 	uint16_t rows, cols; /* of the terminal; 0: 24 x 80 */
 	const char *user;    /* "": the default user; a name or a number */
 	const char *cwd;     /* "": the user's home */
+	/* "": none; at most TAG_MAX bytes. One that a process has: EEXIST. */
+	const char *tag;
 	size_t argc, envc;
 	const char **argv, **env; /* NULL-terminated; env is "K=V" */
 };
@@ -115,6 +142,27 @@ int spawn_put(struct buf *b, uint32_t channel,
  */
 int spawn_get(const void *p, size_t n, struct spawn *s) MUST_CHECK;
 void spawn_done(struct spawn *s);
+
+/* As an offset: what comes from now on. */
+#define OFFSET_NOW UINT64_MAX
+
+struct attach {
+	uint32_t number; /* 0: by its tag */
+	const char *tag;
+	uint64_t out[2]; /* what the client has of streams 1 and 2 */
+};
+void attach_put(struct buf *b, uint32_t channel, const struct attach *at);
+/* `tag` points into the frame. */
+int attach_get(const struct frame *f, struct attach *at) MUST_CHECK;
+
+struct started {
+	uint32_t pid, number;
+	uint64_t in; /* ATTACHED only */
+	bool pty;
+};
+void started_put(struct buf *b, enum frame_type type, uint32_t channel,
+		 const struct started *s);
+int started_get(const struct frame *f, struct started *s) MUST_CHECK;
 
 struct exit_info {
 	uint8_t signaled; /* 0: code is the exit code; 1: the signal */

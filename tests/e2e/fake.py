@@ -97,13 +97,14 @@ class Peer(Wire):
             n, = struct.unpack_from("<I", raw, at)
             at += 4
             return [word() for _ in range(n)]
-        return flags, rows, cols, word(), word(), words(), words()
+        user, cwd, self.tag = word(), word(), word()
+        return flags, rows, cols, user, cwd, words(), words()
 
     def begin(self):
         """Upgrade, hello, spawn, started: what every process has."""
         self.upgrade_answer()
         self.spawned = self.take_spawn()
-        self.send(STARTED, 1, struct.pack("<I", 7))
+        self.send(STARTED, 1, struct.pack("<II", 7, 1))
 
     def output(self, stream, offset, data):
         self.send(OUTPUT, 1, struct.pack("<BQ", stream, offset) + data)

@@ -113,7 +113,7 @@ class Peer(harness.Wire):
             at += 4
             return [word() for _ in range(n)]
 
-        word(), word()
+        word(), word(), word()
         return channel, words(), words()
 
 
@@ -130,7 +130,7 @@ def polite(peer):
             peer.send(PONG, channel, payload)
         elif peer.buf[4] == SPAWN:
             channel, argv, env = peer.spawned()
-            peer.send(STARTED, channel, struct.pack("<I", 2))
+            peer.send(STARTED, channel, struct.pack("<II", 2, 1))
             if argv[0] == "sleep":
                 continue
             data = (" ".join(argv[1:]) if argv[0] == "echo" else

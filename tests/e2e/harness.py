@@ -122,9 +122,11 @@ class Answer:
 # ---------------------------------------------------------------------------
 # Frames (src/wire/frame.h)
 
-PING, SPAWN, INPUT, INPUT_EOF, RESIZE, SIGNAL, ACK, DETACH = range(1, 9)
-PONG, STARTED, FAILED, OUTPUT, OUTPUT_EOF, INPUT_ACK, EXIT = range(64, 71)
-SPAWN_PTY, SPAWN_STDIN, SPAWN_DETACHED = 1, 2, 4
+PING, SPAWN, INPUT, INPUT_EOF, RESIZE, SIGNAL, ACK, DETACH, ATTACH = \
+    range(1, 10)
+PONG, STARTED, FAILED, OUTPUT, OUTPUT_EOF, INPUT_ACK, EXIT, ATTACHED, GAP = \
+    range(64, 73)
+SPAWN_PTY, SPAWN_STDIN, SPAWN_DETACHED, SPAWN_BUILTIN = 1, 2, 4, 8
 WINDOW = 256 * 1024
 PAYLOAD_MAX = 64 * 1024
 MAGIC = b"\xff\xff\xff\xffwire"
@@ -208,9 +210,9 @@ class Wire:
         return kind, channel, payload
 
     def spawn(self, argv, channel=1, flags=0, env=(), cwd="", user="",
-              rows=0, cols=0):
+              rows=0, cols=0, tag=""):
         body = struct.pack("<IHH", flags, rows, cols)
-        body += pack_str(user) + pack_str(cwd)
+        body += pack_str(user) + pack_str(cwd) + pack_str(tag)
         for words in (argv, env):
             body += struct.pack("<I", len(words))
             body += b"".join(pack_str(w) for w in words)

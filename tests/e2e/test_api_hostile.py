@@ -26,7 +26,7 @@ def hostile(action):
     def behave(peer):
         peer.hello()
         channel, argv, env = peer.spawned()
-        peer.send(STARTED, channel, struct.pack("<I", 2))
+        peer.send(STARTED, channel, struct.pack("<II", 2, 1))
         action(peer, channel)
         while True:
             peer.recv()
@@ -68,7 +68,7 @@ LIES = {
     "a pong that nobody asked for": lambda p, ch: p.send(PONG, 0, b"x"),
     "an acknowledgement of nothing":
         lambda p, ch: p.send(INPUT_ACK, ch, struct.pack("<Q", 1)),
-    "started twice": lambda p, ch: p.send(STARTED, ch, struct.pack("<I", 3)),
+    "started twice": lambda p, ch: p.send(STARTED, ch, struct.pack("<II", 3, 1)),
     "a short exit": lambda p, ch: p.send(EXIT, ch, b"\0"),
     "an exit with a signal of 2": lambda p, ch: p.send(EXIT, ch, b"\2" + bytes(28)),
     "output after its end": lambda p, ch: (
@@ -367,7 +367,7 @@ class HostileClient(ApiCase):
         def listen(peer):
             peer.hello()
             channel, _, _ = peer.spawned()
-            peer.send(STARTED, channel, struct.pack("<I", 2))
+            peer.send(STARTED, channel, struct.pack("<II", 2, 1))
             frames.append(peer.recv())
             # Under way when the client left: dropped.
             peer.output(channel, b"too late")
@@ -450,7 +450,7 @@ class HostileClient(ApiCase):
 
 
 def spawn_body(argv):
-    body = struct.pack("<IHH", 0, 0, 0) + harness.pack_str("") * 2
+    body = struct.pack("<IHH", 0, 0, 0) + harness.pack_str("") * 3
     body += struct.pack("<I", len(argv))
     body += b"".join(harness.pack_str(w) for w in argv)
     return body + struct.pack("<I", 0)

@@ -569,7 +569,7 @@ class BrokenRules(unittest.TestCase):
             "bits that are zero": lambda p: p.sock.sendall(frame(0, 67, 1, 9)),
             "input that was not sent": lambda p: p.send(
                 69, 1, struct.pack("<Q", 1)),
-            "started twice": lambda p: p.send(STARTED, 1, bytes(4)),
+            "started twice": lambda p: p.send(STARTED, 1, struct.pack("<II", 1, 1)),
             "output after its end": lambda p: (p.eof(1, 0),
                                                p.output(1, 0, b"x")),
         }

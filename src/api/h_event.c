@@ -1,0 +1,3 @@
+#include "api/routes.h"
+
+const struct route event_routes[] = { { 0 } };

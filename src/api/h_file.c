@@ -1,0 +1,3 @@
+#include "api/routes.h"
+
+const struct route file_routes[] = { { 0 } };

@@ -1,0 +1,3 @@
+#include "api/routes.h"
+
+const struct route key_routes[] = { { 0 } };

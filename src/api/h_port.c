@@ -1,0 +1,3 @@
+#include "api/routes.h"
+
+const struct route port_routes[] = { { 0 } };
