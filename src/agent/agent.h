@@ -9,6 +9,7 @@
  *	input.c		what it reads
  *	sink.c		output that nobody wants any more
  *	child.c		between fork and exec
+ *	builtin.c	what is done in a child without an exec
  *	broker.c	the sandbox's sudo
  *
  * Everything that is inside the sandbox is hostile, and so is what it writes;
@@ -29,6 +30,7 @@
 #include "base/list.h"
 #include "base/loop.h"
 #include "wire/frame.h"
+#include "wire/ps.h"
 
 enum {
 	PROCS_MAX = 1024,          /* of this connection and of lost ones */
@@ -74,6 +76,13 @@ struct proc {
 	uint32_t channel;
 	uint32_t number; /* of this boot */
 	pid_t pid;
+	bool builtin; /* nobody but its client hears of it */
+	/* For `ps`: */
+	char user[PS_USER_MAX], tag[TAG_MAX + 1];
+	char *args; /* as /proc/PID/cmdline, at most PS_ARGS_MAX of it */
+	size_t args_len;
+	bool args_cut;
+	uint64_t started_ms;
 	bool pty;
 	bool lost; /* its connection is gone */
 	struct timer lost_timer;
@@ -149,6 +158,9 @@ void input_done(struct proc *p);
 
 /* sink.c: takes the descriptor over. */
 void sink_add(struct agent *a, int fd);
+
+/* ps.c: the agent whose processes the builtin lists. */
+void ps_init(const struct agent *a);
 
 /* broker.c */
 int sudo_listen(struct agent *a) MUST_CHECK;

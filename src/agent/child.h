@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
+#include "agent/builtin.h"
 #include "agent/users.h"
 #include "base/err.h"
 
@@ -26,8 +27,9 @@ struct confine {
 struct plan {
 	const struct confine *confine;
 	char **argv, **env;
-	const char *cwd; /* "": home, or / without one */
-	int cwd_fd;      /* used instead of cwd when not -1 */
+	builtin_fn *builtin; /* not NULL: instead of an exec */
+	const char *cwd;     /* "": home, or / without one */
+	int cwd_fd;          /* used instead of cwd when not -1 */
 	struct user user;
 	int fds[3];
 	bool tty;         /* fds[0] becomes the controlling terminal */

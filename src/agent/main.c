@@ -180,6 +180,7 @@ static int MUST_CHECK start(void)
 	list_init(&a->procs);
 	list_init(&a->ready);
 	list_init(&a->sinks);
+	ps_init(a);
 	r = harden();
 	if (r < 0)
 		return r;

@@ -67,6 +67,7 @@ static void proc_drop(struct proc *p)
 	stream_done(&p->out[0]);
 	stream_done(&p->out[1]);
 	buf_done(&p->request);
+	free(p->args);
 	timer_del(&a->loop, &p->lost_timer);
 	list_del(&p->node);
 	a->n_procs--;

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <linux/openat2.h>
 #include <signal.h>
+#include <string.h>
 #include <sys/fsuid.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
@@ -17,6 +18,7 @@
 #include "agent/agent.h"
 #include "agent/environ.h"
 #include "base/auto.h"
+#include "base/clock.h"
 
 /*
  * The terminal's slave side belongs to whoever opens the master: so that is
@@ -119,6 +121,37 @@ static int proc_fork(struct proc *p, const struct spawn *s, struct plan *plan,
 	return r;
 }
 
+static int find_builtin(const struct spawn *s, struct plan *plan, struct err *e)
+{
+	if (!(s->flags & SPAWN_BUILTIN))
+		return 0;
+	plan->builtin = builtin_find(s->argv[0]);
+	if (!plan->builtin)
+		return err_set(e, ENOENT, "the agent has no builtin %.64s",
+			       s->argv[0]);
+	return 0;
+}
+
+/* What `ps` says of it. */
+static void describe(struct proc *p, const struct spawn *s,
+		     const struct user *u)
+{
+	struct buf b = { 0 };
+	size_t i, n;
+
+	for (i = 0; i < s->argc && buf_len(&b) <= PS_ARGS_MAX; i++) {
+		n = strlen(s->argv[i]) + 1;
+		buf_add(&b, s->argv[i], n <= PS_ARGS_MAX ? n : PS_ARGS_MAX);
+	}
+	p->args_cut = i < s->argc || buf_len(&b) > PS_ARGS_MAX;
+	p->args_len = p->args_cut ? PS_ARGS_MAX : buf_len(&b);
+	p->args = xrealloc(buf_data(&b), p->args_len);
+	memcpy(p->user, u->name, sizeof(p->user));
+	memcpy(p->tag, s->tag, strlen(s->tag) + 1);
+	p->started_ms = clock_wall_ms();
+	p->builtin = s->flags & SPAWN_BUILTIN;
+}
+
 static int proc_start(struct proc *p, const struct spawn *s, struct err *e)
 {
 	struct agent *a = p->agent;
@@ -131,9 +164,12 @@ static int proc_start(struct proc *p, const struct spawn *s, struct err *e)
 	};
 	int i, r;
 
-	r = user_find(s->user, &plan.user, e);
+	r = find_builtin(s, &plan, e);
+	if (r == 0)
+		r = user_find(s->user, &plan.user, e);
 	if (r < 0)
 		return r;
+	describe(p, s, &plan.user);
 	if (s->flags & SPAWN_PTY) {
 		int slave = -1;
 

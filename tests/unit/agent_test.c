@@ -6,6 +6,7 @@
 #include "agent_box.h"
 #include "agent_client.h"
 #include "check.h"
+#include "wire/ps.h"
 
 #include <sys/ioctl.h>
 
@@ -341,6 +342,78 @@ static void test_background(void)
 	result_done(&r);
 }
 
+static struct result builtin(const char *user, const char *name,
+			     const char *arg)
+{
+	const char *argv[] = { name, arg, NULL };
+	struct spawn s = { .flags = SPAWN_BUILTIN, .user = user, .argv = argv };
+	struct result r = { 0 };
+
+	client_spawn(&c, 11, &s);
+	client_wait(&c, &r);
+	return r;
+}
+
+/* The record of a process with this first word, or of a task. */
+static bool listed(const struct result *r, enum ps_kind kind, const char *word,
+		   struct ps *found)
+{
+	struct buf b = r->out[0];
+	struct ps p;
+	int n;
+
+	while ((n = ps_get(&b, &p)) > 0) {
+		size_t at = 0;
+		const char *first = ps_arg(&p, &at);
+
+		buf_eat(&b, (size_t)n);
+		if (p.kind != kind || !first || strcmp(first, word) != 0)
+			continue;
+		*found = p;
+		return true;
+	}
+	CHECK(n == 0);
+	return false;
+}
+
+static void test_builtin(void)
+{
+	const char *argv[] = { "sleep", "100", NULL };
+	struct spawn s = { .argv = argv, .tag = "a tag", .user = "bin" };
+	struct result r = { 0 }, sleeper = { 0 };
+	struct ps p = { 0 };
+	size_t at = 0;
+
+	client_spawn(&c, 10, &s);
+	while (!sleeper.started && client_next(&c, REPLY_MS) == 1)
+		client_note(&c, &sleeper, true);
+	r = builtin("", "ps", NULL);
+	CHECK(fine(&r) && listed(&r, PS_PROC, "sleep", &p));
+	CHECK(p.proc.number > 0 && p.proc.pid > 1);
+	CHECK(p.proc.state == PS_RUNNING && !p.proc.pty && !p.cut);
+	CHECK_STR(p.proc.user, "bin");
+	CHECK_STR(p.proc.tag, "a tag");
+	CHECK(clock_wall_ms() - p.proc.started_ms < 10000);
+	CHECK_STR(ps_arg(&p, &at), "sleep");
+	CHECK_STR(ps_arg(&p, &at), "100");
+	CHECK(!ps_arg(&p, &at));
+	CHECK(!listed(&r, PS_PROC, "ps", &p));
+	CHECK(!listed(&r, PS_TASK, "sleep", &p));
+	result_done(&r);
+	r = builtin("root", "ps", "all");
+	CHECK(fine(&r) && listed(&r, PS_TASK, "sleep", &p));
+	CHECK(p.task.uid == 2 && p.task.ppid == 1 && p.task.state == 'S');
+	CHECK(p.task.rss_bytes > 100000 && p.task.pid > 1);
+	CHECK(listed(&r, PS_TASK, "agent", &p) && p.task.pid == 1);
+	result_done(&r);
+	client_signal(&c, 10, SIGKILL);
+	client_wait(&c, &sleeper);
+	r = builtin("", "no-such-builtin", NULL);
+	CHECK(refused(&r, ENOENT, "no-such-builtin"));
+	r = builtin("nobody-of-this-name", "ps", NULL);
+	CHECK(refused(&r, EINVAL, "nobody-of-this-name"));
+}
+
 static void test_many(void)
 {
 	int i, bad = 0, n = large ? 1000 : 200;
@@ -575,6 +648,7 @@ int main(int argc, char **argv)
 	test_signals();
 	test_pty();
 	test_background();
+	test_builtin();
 	test_sudo();
 	test_sudo_shell();
 	test_many();

@@ -1,0 +1,21 @@
+/*
+ * Work that the agent does itself, in a child (SPAWN_BUILTIN): for the client
+ * a process like any other, with input, output and an exit. The child is a
+ * fork of the agent that went through all of child.c, as the user who was
+ * asked for, with 0, 1, 2 and nothing else; only the exec is missing. So a
+ * mistake in one of these reaches what the user could reach anyway.
+ *
+ * A builtin writes data to descriptor 1 and, when it fails, one line for
+ * people to descriptor 2. It may read what the agent knew when it forked and
+ * never gets back to it. The list is closed: a name that is not in it is
+ * refused before the fork.
+ */
+#pragma once
+
+/* Returns the exit code. argv[0] is the name, argv[argc] is NULL. */
+typedef int builtin_fn(int argc, char **argv);
+
+/* NULL when there is none of this name. */
+builtin_fn *builtin_find(const char *name);
+
+builtin_fn builtin_ps;
