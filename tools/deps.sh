@@ -13,7 +13,11 @@ shift
 [ $# -gt 0 ] || { echo "$usage" >&2; exit 2; }
 
 wanted=$(for section in "$@"; do
-	sed -n "s/^$section \([^ #]*\).*/\1/p" packaging/packages.txt
+	sed -n "s/^$section \([^#]*\).*/\1/p" packaging/packages.txt |
+		while read -r package command; do
+			[ -n "$command" ] && command -v "$command" >/dev/null ||
+				echo "$package"
+		done
 done)
 [ "$verb" = list ] && { echo "$wanted"; exit 0; }
 

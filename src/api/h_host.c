@@ -4,6 +4,7 @@
 #include <sys/utsname.h>
 
 #include "api/api.h"
+#include "api/openapi.h"
 #include "api/reply.h"
 #include "api/routes.h"
 #include "base/auto.h"
@@ -106,7 +107,26 @@ static void h_metrics(struct api *a, struct http_conn *c,
 	buf_done(&b);
 }
 
+static void h_openapi(struct api *a, struct http_conn *c,
+		      const struct call *call)
+{
+	(void)call;
+	reply_json(a, c, 200, openapi_json());
+}
+
+static void h_health(struct api *a, struct http_conn *c,
+		     const struct call *call)
+{
+	(void)call;
+	reply_json(a, c, 200, json_pack("{s:b}", "ok", 1));
+}
+
 const struct route host_routes[] = {
+	{ "GET", "/healthz", h_health, SCOPE_READ, ROUTE_ALONE | ROUTE_OPEN,
+	  "Does the daemon answer?", NULL, NULL, "Ok", 200 },
+	{ "GET", "/openapi.json", h_openapi, SCOPE_READ,
+	  ROUTE_ALONE | ROUTE_OPEN, "This document", NULL, NULL,
+	  "application/json", 200 },
 	{ "GET", "/v1/host", h_host, SCOPE_READ, 0,
 	  "What this host is and offers", NULL, NULL, "Host", 200 },
 	{ "GET", "/metrics", h_metrics, SCOPE_READ, ROUTE_ALONE,
