@@ -9,6 +9,7 @@
  *	input.c		what it reads
  *	sink.c		output that nobody wants any more
  *	child.c		between fork and exec
+ *	spare.c		one child that waits there
  *	builtin.c	what is done in a child without an exec
  *	broker.c	the sandbox's sudo
  *
@@ -101,6 +102,10 @@ struct agent {
 	struct io sudo_gate; /* of a broker that has not accepted yet */
 	pid_t brokers[BROKERS_MAX];
 	unsigned n_brokers;
+	struct {
+		pid_t pid; /* 0: none */
+		int fd;    /* where its order goes */
+	} spare;
 	struct timer idle;
 	int null_fd;
 	uint8_t nonce[16];
@@ -137,6 +142,16 @@ int reap_init(struct agent *a) MUST_CHECK;
 
 /* spawn.c: a part of a request; the last one starts the process. */
 int spawn_ask(struct agent *a, const struct frame *f) MUST_CHECK;
+
+/* spare.c */
+/* Makes one when nothing was started for a while, and settles the agent. */
+void spare_later(struct agent *a);
+/* Gives it the plan and the request: its pid and status pipe; 0: there is none
+ * that could take it. */
+pid_t spare_use(struct agent *a, const struct plan *p,
+		const struct buf *request, int *status_fd) MUST_CHECK;
+/* A child ended: was it the one that waits? */
+bool spare_ended(struct agent *a, pid_t pid);
 
 /* stream.c */
 /* Starts to watch its descriptor. */

@@ -1,14 +1,16 @@
 /*
  * The child half of a spawn. The order is the security of it:
  *
- *   group, processors		while we still may
- *   session, terminal, 0 1 2	everything else is closed
- *   signals, limits
+ *   group			while we still may
+ *   session, limits, filter	all that no plan is needed for; a child made
+ *				ahead waits here (spare.c)
+ *   processors, terminal,	everything else is closed
+ *   0 1 2, signals
  *   groups, gid, uid		SECBIT_NO_SETUID_FIXUP: keeps capabilities
  *   bounding set, securebits,	so each set is cleared by hand; uid 0 keeps
  *   ambient, permitted...	SUDO_CAPS, everybody else nothing
  *   directory			as the user, who may not see every one
- *   filter, exec		or a builtin
+ *   exec			or a builtin
  *
  * The file search is done by the user's own rights. Nothing of this may be
  * skipped: each step is MUST_CHECK, and the error goes to the client through
@@ -134,14 +136,36 @@ int child_join(const struct confine *c, struct err *e)
 	return 0;
 }
 
-static int MUST_CHECK take_session(const struct plan *p, struct err *e)
+/*
+ * As many as the limit, from the one it is on: it makes programs count right,
+ * and moves nobody to a processor that is busy, or asleep. The quota is what
+ * holds.
+ */
+static int MUST_CHECK choose_cpus(const struct confine *c, struct err *e)
 {
-	const struct confine *c = p->confine;
+	int at = sched_getcpu(), i;
+	unsigned n = 0;
+	cpu_set_t set;
 
-	if (c->pinned && sched_setaffinity(0, sizeof(c->cpus), &c->cpus) < 0)
+	CPU_ZERO(&set);
+	for (i = 0; i < CPU_SETSIZE && n < c->cpus; i++) {
+		int cpu = ((at < 0 ? 0 : at) + i) % CPU_SETSIZE;
+
+		if (!CPU_ISSET(cpu, &c->allowed))
+			continue;
+		CPU_SET(cpu, &set);
+		n++;
+	}
+	if (n && sched_setaffinity(0, sizeof(set), &set) < 0)
 		return err_sys(e, "choose processors");
-	if (setsid() < 0)
-		return err_sys(e, "start a session");
+	return 0;
+}
+
+/* As the leader of a session of its own, which setsid() has made it. */
+static int MUST_CHECK take_place(const struct plan *p, struct err *e)
+{
+	if (choose_cpus(p->confine, e) < 0)
+		return -e->code;
 	if (p->tty && ioctl(p->fds[0], TIOCSCTTY, 0) < 0)
 		return err_sys(e, "take the terminal");
 	return 0;
@@ -185,11 +209,7 @@ static int MUST_CHECK place_files(const struct plan *p, int *status_fd,
 static int MUST_CHECK set_limits(struct err *e)
 {
 	struct rlimit files, core;
-	sigset_t none;
 
-	sigemptyset(&none);
-	if (sigprocmask(SIG_SETMASK, &none, NULL) < 0)
-		return err_sys(e, "unblock signals");
 	if (getrlimit(RLIMIT_NOFILE, &files) < 0)
 		return err_sys(e, "read the limit of open files");
 	if (files.rlim_cur > SOFT_NOFILE) {
@@ -202,6 +222,16 @@ static int MUST_CHECK set_limits(struct err *e)
 		return err_sys(e, "read the limit of core dumps");
 	if (WALL(RLIMITS) && (core.rlim_cur != 1 || core.rlim_max != 1))
 		return err_set(e, EPERM, "core dumps are not limited");
+	return 0;
+}
+
+static int MUST_CHECK unblock_signals(struct err *e)
+{
+	sigset_t none;
+
+	sigemptyset(&none);
+	if (sigprocmask(SIG_SETMASK, &none, NULL) < 0)
+		return err_sys(e, "unblock signals");
 	return 0;
 }
 
@@ -372,17 +402,49 @@ static void run_builtin(const struct plan *p, int status_fd)
 	_exit(p->builtin(argc, p->argv));
 }
 
-static int MUST_CHECK child_run(const struct plan *p, int *status_fd,
-				struct err *e)
+int child_prepare(const struct confine *c, struct err *e)
 {
-	int r = child_join(p->confine, e);
+	int r = child_join(c, e);
 
+	if (r < 0)
+		return r;
+	if (setsid() < 0)
+		return err_sys(e, "start a session");
+	r = set_limits(e);
+	if (r == 0 && WALL(SECCOMP)) {
+		r = seccomp_install(settled ? &filter_child : &filter_sandbox);
+		if (r < 0)
+			r = err_set(e, -r, "install the system-call filter");
+	}
+	return r;
+}
+
+int child_keep(int *fd, struct err *e)
+{
+	int up = fcntl(*fd, F_DUPFD_CLOEXEC, CWD_FD + 1);
+
+	if (up < 0 || dup3(up, STATUS_FD, O_CLOEXEC) < 0)
+		return err_sys(e, "set up descriptor %d", STATUS_FD);
+	*fd = STATUS_FD;
+	if (WALL(CLOSEFDS) &&
+	    syscall(SYS_close_range, STATUS_FD + 1U, ~0U, 0) < 0)
+		return err_sys(e, "close descriptors");
+	return 0;
+}
+
+int child_finish(const struct plan *p, int *fd, struct err *e)
+{
+	int r;
+
+	if (p->user.uid == 0 && !p->confine->sudo)
+		return err_set(e, EPERM,
+			       "sudo is turned off for this sandbox: nothing "
+			       "runs as root in it");
+	r = take_place(p, e);
 	if (r == 0)
-		r = take_session(p, e);
+		r = place_files(p, fd, e);
 	if (r == 0)
-		r = place_files(p, status_fd, e);
-	if (r == 0)
-		r = set_limits(e);
+		r = unblock_signals(e);
 	if (r == 0)
 		r = take_user(&p->user, e);
 	if (r == 0 && WALL(CAPS))
@@ -391,34 +453,32 @@ static int MUST_CHECK child_run(const struct plan *p, int *status_fd,
 		r = enter_dir(p, e);
 	if (r == 0 && p->with_parent)
 		r = follow_parent(e);
-	if (r == 0 && WALL(SECCOMP)) {
-		r = seccomp_install(settled ? &filter_child : &filter_sandbox);
-		if (r < 0)
-			r = err_set(e, -r, "install the system-call filter");
-	}
 	if (r == 0 && p->builtin)
-		run_builtin(p, *status_fd);
+		run_builtin(p, *fd);
 	return r < 0 ? r : exec_search(p, e);
+}
+
+void child_fail(int fd, const struct err *e)
+{
+	_exit(write(fd, e, sizeof(*e)) < 0 ? 126 : 127);
 }
 
 pid_t child_start(const struct plan *p, int *status_fd, struct err *e)
 {
-	int ends[2];
+	int ends[2], r;
 	pid_t pid;
 
-	if (p->user.uid == 0 && !p->confine->sudo)
-		return err_set(e, EPERM,
-			       "sudo is turned off for this sandbox: nothing "
-			       "runs as root in it");
 	if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) < 0)
 		return err_sys(e, "make a pipe");
 	pid = child_fork(p->confine, e);
 	if (pid == 0) {
 		int fd = ends[1];
 
-		if (child_run(p, &fd, e) < 0 && write(fd, e, sizeof(*e)) < 0)
-			_exit(126);
-		_exit(127);
+		r = child_prepare(p->confine, e);
+		if (r == 0)
+			r = child_finish(p, &fd, e);
+		(void)r; /* or we would be another program by now */
+		child_fail(fd, e);
 	}
 	close(ends[1]);
 	if (pid < 0)

@@ -19,9 +19,9 @@ struct confine {
 	int oom_fd;  /* own oom_score_adj; -1: none */
 	int join_fd; /* their group; -1: none */
 	bool join_v2;
-	bool pinned; /* cpus holds the processors they may use */
-	bool sudo;   /* uid 0 may be asked for */
-	cpu_set_t cpus;
+	bool sudo;         /* uid 0 may be asked for */
+	unsigned cpus;     /* processors that each may use; 0: all */
+	cpu_set_t allowed; /* which they are chosen from */
 };
 
 struct plan {
@@ -51,6 +51,17 @@ int child_join(const struct confine *c, struct err *e) MUST_CHECK;
  * byte of what was started can be. A failure ends the agent.
  */
 void agent_settle(void);
+
+/*
+ * The two halves of what a child does: all that no plan is needed for, and the
+ * rest. child_finish() returns only on failure; `*fd` is closed by exec, and is
+ * where child_fail() tells the reason. In between a child may wait; it then
+ * keeps this descriptor alone, which child_keep() moves to its place.
+ */
+int child_prepare(const struct confine *c, struct err *e) MUST_CHECK;
+int child_keep(int *fd, struct err *e) MUST_CHECK;
+int child_finish(const struct plan *p, int *fd, struct err *e) MUST_CHECK;
+void child_fail(int fd, const struct err *e) __attribute__((noreturn));
 
 /*
  * Starts the process: its pid, or -errno. `*status_fd` is then a pipe that

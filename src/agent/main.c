@@ -13,8 +13,6 @@
 #include "sandbox/walls.h"
 #include "wire/agent_args.h"
 
-enum { SETTLE_MS = 10 }; /* without a first process: time to settle */
-
 static struct agent agent = {
 	.confine = { .oom_fd = -1, .join_fd = -1 },
 	.listen.fd = -1,
@@ -23,25 +21,6 @@ static struct agent agent = {
 	.sudo_gate.fd = -1,
 	.children.fd = -1,
 };
-
-static int hex_digit(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	if (c >= 'a' && c <= 'f')
-		return c - 'a' + 10;
-	return -1;
-}
-
-/* Up to 16 digits: the count, or -EINVAL when there is none. */
-static int hex_word(const char *s, uint64_t *out)
-{
-	int n = 0;
-
-	for (*out = 0; n < 16 && hex_digit(s[n]) >= 0; n++)
-		*out = *out << 4 | (uint64_t)hex_digit(s[n]);
-	return n ? n : -EINVAL;
-}
 
 static int take_fd_arg(const char *v, int *fd)
 {
@@ -75,28 +54,18 @@ static int take_joinkind(const char *v)
 	return agent.confine.join_v2 || strcmp(v, "v1") == 0 ? 0 : -EINVAL;
 }
 
-/* Words of 64 bits, the first one the lowest; a comma may part them. */
-static int take_affinity(const char *v)
+static int take_cpus(const char *v)
 {
-	unsigned cpu = 0, bit;
+	uint64_t n;
+	int r = parse_u64(v, CPU_SETSIZE, &n);
 
-	CPU_ZERO(&agent.confine.cpus);
-	while (*v && cpu < CPU_SETSIZE) {
-		uint64_t word;
-		int n = hex_word(v, &word);
-
-		if (n < 0)
-			return n;
-		for (bit = 0; bit < 64; bit++)
-			if (word >> bit & 1)
-				CPU_SET(cpu + bit, &agent.confine.cpus);
-		cpu += 64;
-		v += n;
-		if (*v == ',')
-			v++;
-	}
-	agent.confine.pinned = true;
-	return *v ? -EINVAL : 0;
+	if (r < 0)
+		return r;
+	agent.confine.cpus = (unsigned)n;
+	return sched_getaffinity(0, sizeof(agent.confine.allowed),
+				 &agent.confine.allowed) < 0
+		       ? -errno
+		       : 0;
 }
 
 static int take_sudo(const char *v)
@@ -108,12 +77,10 @@ static int take_sudo(const char *v)
 #ifdef WALLS_TEST
 static int take_walls(const char *v)
 {
-	uint64_t bits;
+	char *end;
 
-	if (hex_word(v, &bits) != (int)strlen(v))
-		return -EINVAL;
-	walls_off = (unsigned)bits;
-	return 0;
+	walls_off = (unsigned)strtoul(v, &end, 16);
+	return *end ? -EINVAL : 0;
 }
 #endif
 
@@ -121,9 +88,9 @@ static const struct word {
 	const char *key;
 	int (*take)(const char *value);
 } words[] = {
-	{ "listen=", take_listen },     { "oom=", take_oom },
-	{ "join=", take_join },         { "joinkind=", take_joinkind },
-	{ "affinity=", take_affinity }, { "sudo=", take_sudo },
+	{ "listen=", take_listen }, { "oom=", take_oom },
+	{ "join=", take_join },     { "joinkind=", take_joinkind },
+	{ "cpus=", take_cpus },     { "sudo=", take_sudo },
 #ifdef WALLS_TEST
 	{ "walls=", take_walls },
 #endif
@@ -166,12 +133,6 @@ static int MUST_CHECK harden(void)
 	return setrlimit(RLIMIT_NOFILE, &files) < 0 ? -errno : 0;
 }
 
-static void on_idle(struct timer *t)
-{
-	(void)t;
-	agent_settle();
-}
-
 static int MUST_CHECK start(void)
 {
 	struct agent *a = &agent;
@@ -197,7 +158,7 @@ static int MUST_CHECK start(void)
 	if (r == 0)
 		r = conn_listen(a, a->listen.fd);
 	a->loop.before_wait = conn_flush;
-	timer_set(&a->loop, &a->idle, SETTLE_MS, on_idle);
+	spare_later(a);
 	return r;
 }
 

@@ -250,7 +250,7 @@ static void reap(struct agent *a)
 
 		if (pid <= 0)
 			return;
-		if (broker_ended(a, pid))
+		if (broker_ended(a, pid) || spare_ended(a, pid))
 			continue;
 		p = find_pid(a, pid);
 		/* What it told before it ended is in the pipe. */

@@ -132,7 +132,8 @@ static int put_tasks(void)
 
 	while (r == 0 && (d = readdir(proc)))
 		if (parse_u64(d->d_name, INT32_MAX, &pid) == 0 &&
-		    (pid_t)pid != getpid())
+		    (pid_t)pid != getpid() &&
+		    (pid_t)pid != the_agent->spare.pid)
 			r = put_task(dirfd(proc), (uint32_t)pid);
 	return r;
 }

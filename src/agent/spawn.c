@@ -102,17 +102,29 @@ static int open_pipes(struct proc *p, const struct spawn *s, int fds[3],
 	return r;
 }
 
-static int proc_fork(struct proc *p, const struct spawn *s, struct plan *plan,
-		     struct err *e)
+static pid_t start_new(struct proc *p, const struct spawn *s, struct plan *plan,
+		       struct err *e)
 {
 	struct environment env;
 	int r = environment_make(&env, s, &plan->user, p->pty, e);
+	pid_t pid;
 
 	if (r < 0)
 		return r;
 	plan->env = env.v;
-	p->pid = child_start(plan, &p->status.fd, e);
+	pid = child_start(plan, &p->status.fd, e);
 	environment_done(&env);
+	return pid;
+}
+
+static int proc_fork(struct proc *p, const struct spawn *s, struct plan *plan,
+		     struct err *e)
+{
+	int r;
+
+	p->pid = spare_use(p->agent, plan, &p->request, &p->status.fd);
+	if (p->pid == 0)
+		p->pid = start_new(p, s, plan, e);
 	if (p->pid < 0)
 		return p->pid;
 	r = proc_watch(p, e);

@@ -8,8 +8,7 @@
  *			CLONE_INTO_CGROUP), on v1 its open `tasks` file, into
  *			which the child writes "0"
  *	joinkind=v1|v2
- *	affinity=HEX	processors that user processes may use (cpu_set bits,
- *			least significant word first); absent: all
+ *	cpus=N		how many processors a user process may use; absent: all
  *	sudo=0|1	whether uid 0 of the sandbox may be asked for
  *	walls=HEX	only in a test build: walls that are taken away
  *

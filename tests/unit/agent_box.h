@@ -151,7 +151,7 @@ static void box_child(const struct box *b, bool sudo)
 	argv[n++] = words[0];
 	argv[n++] = words[1];
 	argv[n++] = (char *)(sudo ? "sudo=1" : "sudo=0");
-	argv[n++] = (char *)"affinity=1";
+	argv[n++] = (char *)"cpus=1";
 	if (b->join_fd >= 0) {
 		argv[n++] = words[2];
 		argv[n++] = words[3];

@@ -217,45 +217,21 @@ int step_ids(struct launch_ctx *l, struct err *e)
 	return keep_agent_caps(e);
 }
 
-/*
- * Which processors user processes may use: as many as the limit, starting at
- * a different one for each slot. It makes programs count right; the quota is
- * what holds.
- */
-static void affinity_word(const struct launch_ctx *l, char *out, size_t cap)
+/* How many processors a user process may use, when they are not all. */
+static void cpus_word(const struct launch_ctx *l, char *out, size_t cap)
 {
-	unsigned want = (unsigned)((l->spec->cpus_milli + 999) / 1000), have;
-	uint64_t words[CPU_SETSIZE / 64] = { 0 };
-	unsigned i, at, skip, last = 0;
+	unsigned want = (unsigned)((l->spec->cpus_milli + 999) / 1000);
 	cpu_set_t set;
-	size_t n;
 
 	out[0] = '\0';
-	if (sched_getaffinity(0, sizeof(set), &set) < 0)
-		return;
-	have = (unsigned)CPU_COUNT(&set);
-	if (want >= have)
-		return;
-	skip = l->slot % have;
-	for (i = 0, at = 0; at < have; i++) {
-		if (!CPU_ISSET(i, &set))
-			continue;
-		if ((at + have - skip) % have < want) {
-			words[i / 64] |= 1ULL << i % 64;
-			last = i / 64;
-		}
-		at++;
-	}
-	n = (size_t)snprintf(out, cap, "affinity=");
-	for (i = 0; i <= last && n < cap; i++)
-		n += (size_t)snprintf(out + n, cap - n, "%s%llx", i ? "," : "",
-				      (unsigned long long)words[i]);
+	if (sched_getaffinity(0, sizeof(set), &set) == 0 &&
+	    want < (unsigned)CPU_COUNT(&set))
+		snprintf(out, cap, "cpus=%u", want);
 }
 
 int step_exec(struct launch_ctx *l, struct err *e)
 {
-	char listen_w[16], oom_w[16], join_w[16], walls_w[32];
-	char cpus_w[16 + CPU_SETSIZE / 64 * 17];
+	char listen_w[16], oom_w[16], join_w[16], cpus_w[16], walls_w[32];
 	const char *env[] = { NULL };
 	const char *argv[12] = { "agent", listen_w, oom_w, join_w };
 	int n = 4;
@@ -265,7 +241,7 @@ int step_exec(struct launch_ctx *l, struct err *e)
 	snprintf(join_w, sizeof(join_w), "join=%d", FD_JOIN);
 	argv[n++] = l->host->cg->v2 ? "joinkind=v2" : "joinkind=v1";
 	argv[n++] = l->spec->flags & LAUNCH_SUDO ? "sudo=1" : "sudo=0";
-	affinity_word(l, cpus_w, sizeof(cpus_w));
+	cpus_word(l, cpus_w, sizeof(cpus_w));
 	if (*cpus_w)
 		argv[n++] = cpus_w;
 #ifdef WALLS_TEST
