@@ -55,7 +55,7 @@ all: $(BIN) ##            build everything into build/bin
 .SECONDARY:
 .DELETE_ON_ERROR:
 .PHONY: all unit help deps up test test-guest lint bench bench-idle soak escape escape-long \
-	fuzz install uninstall clean tidy
+	fuzz man install uninstall clean tidy
 
 help: ##           this list
 	@sed -n 's/^\([a-z-]*\):.*## */  make \1\t/p' Makefile | expand -t 20
@@ -212,7 +212,12 @@ deps: ##           install the Debian packages that are missing
 	@tools/deps.sh install build run test bench
 up: ##             from a clone to a running sandbox (root)
 	@tools/up.sh
-install: all ##        into DESTDIR/PREFIX; with users and unit when DESTDIR is empty
+# Man pages and completion are made by the program that they are about.
+man: $(B)/man/.made ##            man pages into build/man
+$(B)/man/.made: $(B)/bin/carrel tools/man.sh
+	@tools/man.sh $< $(@D)
+	@touch $@
+install: all man ##    into DESTDIR/PREFIX; with users and unit when DESTDIR is empty
 	@BUILD=$(B) PREFIX=$(PREFIX) DESTDIR=$(DESTDIR) packaging/install.sh
 uninstall: ##      stop it and remove it; PURGE=1 removes sandboxes and images too
 	@PREFIX=$(PREFIX) DESTDIR=$(DESTDIR) PURGE=$(PURGE) packaging/uninstall.sh

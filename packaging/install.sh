@@ -28,6 +28,11 @@ if [ -d images ]; then
 	cp -R images/. "$to/share/carrel/images/"
 fi
 put 755 "$to/libexec/carrel" packaging/users.sh
+put 644 "$to/share/man/man1" "$BUILD"/man/*.1
+put 644 "$to/share/zsh/site-functions" "$BUILD/man/_carrel"
+install -d "$to/share/bash-completion/completions"
+install -m 644 "$BUILD/man/carrel.bash" \
+	"$to/share/bash-completion/completions/carrel"
 put 644 "$to/share/doc/carrel" README.md LICENSE docs/*.md packaging/packages.txt
 
 # The configuration of a running installation is the administrator's.

@@ -64,6 +64,9 @@ fi
 rm -f "$to/bin/carrel" "$to/sbin/carreld" \
 	"$to/lib/systemd/system/carrel.service" \
 	"$to/lib/systemd/system/carrel-box.service" \
+	"$to"/share/man/man1/carrel.1 "$to"/share/man/man1/carrel-*.1 \
+	"$to/share/zsh/site-functions/_carrel" \
+	"$to/share/bash-completion/completions/carrel" \
 	"${DESTDIR-}/etc/carrel/carrel.conf.example"
 rm -rf "$to/libexec/carrel" "$to/share/carrel" "$to/share/doc/carrel"
 if [ -n "${PURGE-}" ]; then

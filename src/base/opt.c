@@ -138,6 +138,8 @@ void opt_help(const struct opt *table)
 	for (; table->name; table++) {
 		char left[48];
 
+		if (!table->help)
+			continue;
 		snprintf(left, sizeof(left), "%s%c%s--%s%s%s",
 			 table->letter ? "-" : " ",
 			 table->letter ? table->letter : ' ',

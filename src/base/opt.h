@@ -31,7 +31,7 @@ struct opt {
 	enum opt_kind kind;
 	void *to;
 	const char *arg; /* what --help calls the value; NULL for flags */
-	const char *help;
+	const char *help; /* NULL: not shown */
 };
 
 /* Index of the first operand in argv, or -errno with a message. */

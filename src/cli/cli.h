@@ -1,6 +1,7 @@
 /*
  * What the verbs of the command line share. A verb is one file and one row of
- * the table in main.c.
+ * the table in main.c; its options are a table of its own. --help, the man
+ * pages and completion in shells are made from these tables.
  *
  * The CLI is a short-lived process: it says what is wrong in one line on
  * stderr and exits at once, so nothing here hands errors upwards.
@@ -20,12 +21,19 @@
 struct cli;
 typedef int verb_fn(struct cli *cli, int argc, char **argv);
 
+/*
+ * Rows are written with designators: what is not named is NULL. The words of
+ * `args` are also what completion offers: SANDBOX, IMAGE, FILE...
+ */
 struct verb {
 	const char *name;
-	verb_fn *fn;       /* argv[0] is the verb; returns the exit code */
-	const char *args;  /* for the line of usage */
-	const char *help;  /* one line */
-	const char *notes; /* after the options in --help, or NULL */
+	verb_fn *fn;          /* argv[0] is the verb; returns the exit code */
+	const char *args;     /* for the line of usage */
+	const char *help;     /* one line, starts with a small letter */
+	const char *notes;    /* after the options in --help */
+	const char *examples; /* "command\tcomment" lines */
+	/* A group instead of fn: `carrel image ls`; ends at name NULL. */
+	const struct verb *sub;
 };
 
 /* Exit codes. `run` and `exec` leave 0 to 124 to the process inside. */
@@ -38,11 +46,19 @@ enum {
 	EXIT_SIGNAL = 128, /* plus its number */
 };
 
+/* What is done with the options of a verb instead of its work. */
+enum show { SHOW_NOTHING, SHOW_HELP, SHOW_MAN, SHOW_WORDS };
+
 struct cli {
 	const char *conf_path; /* --config; NULL: the default file */
 	const char *socket;    /* --socket; NULL: run_dir/api.sock */
 	const struct verb *verb;
-	bool help;     /* --help was given */
+	const struct verb *group; /* that the verb is of, or NULL */
+	bool help;                /* --help was given */
+	enum show show;
+	/* SHOW_WORDS: behind the verb, the last one is to be completed. */
+	char **words;
+	int n_words;
 	int fail_code; /* what fail() exits with */
 };
 
@@ -69,7 +85,27 @@ void cli_usage_error(struct cli *cli, const char *what)
 	__attribute__((noreturn));
 /* The verb of `table` (which ends at name NULL) called `name`, or NULL. */
 const struct verb *cli_find(const struct verb *table, const char *name);
-void cli_list_verbs(const struct verb *table);
+
+/* "image build" */
+enum { VERB_NAME_CAP = 48 };
+void cli_verb_name(const struct cli *cli, const char *between,
+		   char out[VERB_NAME_CAP]);
+
+extern const struct verb all_verbs[];
+enum { GLOBAL_ROWS = 4 };
+/* Options in front of the verb. */
+void cli_global_options(struct cli *cli, struct opt table[GLOBAL_ROWS]);
+/* Finds the verb (and that of its group) and runs it. */
+int cli_run_verb(struct cli *cli, int argc, char **argv);
+
+/* help.c: the tables as text. */
+void show_all_help(struct cli *cli);
+void show_group_help(const struct verb *group);
+/* Of the verb that runs, and of the option table it has. */
+void show_verb_help(const struct cli *cli, const struct opt *table);
+void show_verb_man(const struct cli *cli, const struct opt *table);
+/* completion.c: what may stand where the last of cli->words is. */
+void show_verb_words(struct cli *cli, const struct opt *table);
 
 /* The configuration; exits when it is bad. */
 void cli_conf(struct cli *cli, struct conf *c);
@@ -107,5 +143,5 @@ bool colours_on(int fd);
 void json_put_str(struct buf *b, const char *s, size_t n);
 
 verb_fn verb_run, verb_create, verb_exec, verb_ls, verb_rm, verb_inspect,
-	verb_image, verb_doctor, verb_version;
-verb_fn image_build, image_import, image_ls, image_rm;
+	verb_doctor, verb_version, verb_completion, verb_help;
+extern const struct verb image_verbs[];

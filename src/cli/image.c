@@ -1,4 +1,4 @@
-/* carrel image: the verbs below it, and the short ones of them. */
+/* carrel image: the verbs of the group, and the short ones of them. */
 #include "cli/image.h"
 
 #include <fcntl.h>
@@ -10,42 +10,7 @@
 #include "base/product.h"
 #include "cli/show.h"
 
-static const struct verb verbs[] = {
-	{ "image build", image_build, "[OPTIONS] RECIPE",
-	  "make an image from packages; the recipe there is: debian",
-	  "Needs mmdebstrap and Debian's packages; takes a minute or two." },
-	{ "image import", image_import, "[OPTIONS] FILE [NAME]",
-	  "make an image of a tar of a root filesystem",
-	  "FILE may be compressed (gzip, xz, zstd); - is standard input. NAME "
-	  "is by default\nthe name of the file without its endings." },
-	{ "image ls", image_ls, "[OPTIONS]", "list the images", NULL },
-	{ "image rm", image_rm, "IMAGE...",
-	  "remove images that no sandbox uses", NULL },
-	{ 0 },
-};
-
-int verb_image(struct cli *cli, int argc, char **argv)
-{
-	char name[32];
-
-	if (argc < 2)
-		cli_usage_error(cli, "build, import, ls or rm?");
-	if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
-		puts("Usage: " PRODUCT " image VERB ...\n\nVerbs:");
-		cli_list_verbs(verbs);
-		return 0;
-	}
-	snprintf(name, sizeof(name), "image %s", argv[1]);
-	if (!cli_find(verbs, name)) {
-		complain("'%s' is not a verb of image (build, import, ls, rm)",
-			 argv[1]);
-		return EXIT_USAGE;
-	}
-	cli->verb = cli_find(verbs, name);
-	return cli->verb->fn(cli, argc - 1, argv + 1);
-}
-
-int image_ls(struct cli *cli, int argc, char **argv)
+static int image_ls(struct cli *cli, int argc, char **argv)
 {
 	static const char *const titles[] = { "NAME", "ID", "SIZE", "FILES",
 					      "AGE" };
@@ -87,7 +52,7 @@ int image_ls(struct cli *cli, int argc, char **argv)
 	return 0;
 }
 
-int image_rm(struct cli *cli, int argc, char **argv)
+static int image_rm(struct cli *cli, int argc, char **argv)
 {
 	const struct opt table[] = { OPT_HELP(cli), { 0 } };
 	int n = cli_operands(cli, table, argc, argv);
@@ -163,7 +128,7 @@ static void default_name(const char *path, char out[64])
 	snprintf(out, 64, "%.*s", (int)strcspn(base, "."), base);
 }
 
-int image_import(struct cli *cli, int argc, char **argv)
+static int image_import(struct cli *cli, int argc, char **argv)
 {
 	bool json = false;
 	const struct opt table[] = {
@@ -206,3 +171,29 @@ int image_import(struct cli *cli, int argc, char **argv)
 	json_decref(j);
 	return 0;
 }
+
+const struct verb image_verbs[] = {
+	{ .name = "build",
+	  .fn = image_build,
+	  .args = "[OPTIONS] RECIPE",
+	  .help = "make an image from packages; the recipe there is: debian",
+	  .notes = "Needs mmdebstrap and Debian's packages; takes a minute or "
+		   "two." },
+	{ .name = "import",
+	  .fn = image_import,
+	  .args = "[OPTIONS] FILE [NAME]",
+	  .help = "make an image of a tar of a root filesystem",
+	  .notes = "FILE may be compressed (gzip, xz, zstd); - is standard "
+		   "input. NAME is by default\nthe name of the file without "
+		   "its endings.",
+	  .examples = "docker export box | " PRODUCT " image import - mine\n" },
+	{ .name = "ls",
+	  .fn = image_ls,
+	  .args = "[OPTIONS]",
+	  .help = "list the images" },
+	{ .name = "rm",
+	  .fn = image_rm,
+	  .args = "IMAGE...",
+	  .help = "remove images that no sandbox uses" },
+	{ 0 },
+};

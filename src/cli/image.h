@@ -20,3 +20,5 @@ struct upload {
 json_t *image_upload(struct cli *cli, const struct upload *u);
 /* One line about a new image on stdout. */
 void image_say(const struct upload *u, const json_t *image);
+
+verb_fn image_build;

@@ -1,5 +1,5 @@
 /*
- * The command line: options in front of the verb, the table of verbs, help.
+ * The command line: options in front of the verb, the table of verbs.
  *
  * It must start in about a millisecond, because `run` is the way people and
  * scripts meet a sandbox: no locale, no configuration beyond what is needed to
@@ -8,40 +8,73 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/auto.h"
 #include "base/product.h"
 #include "cli/cli.h"
 
-static verb_fn verb_help;
-
-static const struct verb verbs[] = {
-	{ "run", verb_run, "[OPTIONS] [--] COMMAND [ARG...]",
-	  "run a command in a new sandbox, which is gone afterwards",
-	  "The exit code is the command's; 128 + N when signal N ended it, "
-	  "127\n"
-	  "when it was not found, 126 when it could not be started, 125 when "
-	  "no\n"
-	  "sandbox could be made for it." },
-	{ "create", verb_create, "[OPTIONS]", "make a sandbox and print its id",
-	  NULL },
-	{ "exec", verb_exec, "[OPTIONS] SANDBOX [--] COMMAND [ARG...]",
-	  "run a command in a sandbox",
-	  "SANDBOX is an id, a name, or the first letters of an id. Exit codes "
-	  "are those\nof `run`." },
-	{ "ls", verb_ls, "[OPTIONS]", "list the sandboxes", NULL },
-	{ "rm", verb_rm, "[OPTIONS] SANDBOX... | --all --force",
-	  "end sandboxes and remove all that was theirs", NULL },
-	{ "inspect", verb_inspect, "[OPTIONS] SANDBOX...",
-	  "show all that is known about sandboxes", NULL },
-	{ "image", verb_image, "build|import|ls|rm ...",
-	  "make, list and remove images", NULL },
-	{ "doctor", verb_doctor, "[OPTIONS]",
-	  "what this host offers, what is missing, what to do about it", NULL },
-	{ "version", verb_version, "[OPTIONS]",
-	  "show the versions of this program and of the daemon", NULL },
-	{ "help", verb_help, "[VERB]", "show this text, or a verb's", NULL },
+const struct verb all_verbs[] = {
+	{ .name = "run",
+	  .fn = verb_run,
+	  .args = "[OPTIONS] [--] COMMAND [ARG...]",
+	  .help = "run a command in a new sandbox, which is gone afterwards",
+	  .notes =
+		  "The exit code is the command's; 128 + N when signal N ended "
+		  "it, 127\n"
+		  "when it was not found, 126 when it could not be started, "
+		  "125 when no\n"
+		  "sandbox could be made for it.",
+	  .examples = PRODUCT " run -- python3 -c 'print(6*7)'\n"
+			      "tar c . | " PRODUCT " run --memory 1G -- "
+			      "sh -c 'tar x && make test'\n" },
+	{ .name = "create",
+	  .fn = verb_create,
+	  .args = "[OPTIONS]",
+	  .help = "make a sandbox and print its id",
+	  .examples = PRODUCT " create --name work --cpus 1 --memory "
+			      "512M --timeout 1h\n" },
+	{ .name = "exec",
+	  .fn = verb_exec,
+	  .args = "[OPTIONS] SANDBOX [--] COMMAND [ARG...]",
+	  .help = "run a command in a sandbox",
+	  .notes = "SANDBOX is an id, a name, or the first letters of an id. "
+		   "Exit codes are those\nof `run`." },
+	{ .name = "ls",
+	  .fn = verb_ls,
+	  .args = "[OPTIONS]",
+	  .help = "list the sandboxes" },
+	{ .name = "rm",
+	  .fn = verb_rm,
+	  .args = "[OPTIONS] SANDBOX... | --all --force",
+	  .help = "end sandboxes and remove all that was theirs" },
+	{ .name = "inspect",
+	  .fn = verb_inspect,
+	  .args = "[OPTIONS] SANDBOX...",
+	  .help = "show all that is known about sandboxes" },
+	{ .name = "image",
+	  .sub = image_verbs,
+	  .help = "make, list and remove images" },
+	{ .name = "doctor",
+	  .fn = verb_doctor,
+	  .args = "[OPTIONS]",
+	  .help = "what this host offers, what is missing, what to do about "
+		  "it" },
+	{ .name = "completion",
+	  .fn = verb_completion,
+	  .args = "bash|zsh",
+	  .help = "print a script that completes words of this program",
+	  .examples = PRODUCT
+	  " completion bash > "
+	  "/etc/bash_completion.d/" PRODUCT "\n" PRODUCT " completion zsh > "
+	  "/usr/local/share/zsh/site-functions/_" PRODUCT "\n" },
+	{ .name = "version",
+	  .fn = verb_version,
+	  .args = "[OPTIONS]",
+	  .help = "show the versions of this program and of the daemon" },
+	{ .name = "help",
+	  .fn = verb_help,
+	  .args = "[VERB]",
+	  .help = "show this text, or a verb's" },
 	{ 0 },
 };
 
@@ -53,28 +86,35 @@ const struct verb *cli_find(const struct verb *table, const char *name)
 	return NULL;
 }
 
-void cli_list_verbs(const struct verb *table)
+void cli_verb_name(const struct cli *cli, const char *between,
+		   char out[VERB_NAME_CAP])
 {
-	for (; table->name; table++)
-		printf("  %-13s %s\n", table->name, table->help);
-}
-
-static void show_help(const struct verb *v, const struct opt *table)
-{
-	printf("Usage: " PRODUCT " %s %s\n\n%c%s.\n\nOptions:\n", v->name,
-	       v->args, v->help[0] - 'a' + 'A', v->help + 1);
-	opt_help(table);
-	if (v->notes)
-		printf("\n%s\n", v->notes);
+	snprintf(out, VERB_NAME_CAP, "%s%s%s",
+		 cli->group ? cli->group->name : "", cli->group ? between : "",
+		 cli->verb->name);
 }
 
 int cli_options(struct cli *cli, const struct opt *table, int argc, char **argv)
 {
 	struct err e = { 0 };
-	int i = opt_parse(table, argc, argv, &e);
+	int i = 0;
 
-	if (cli->help) {
-		show_help(cli->verb, table);
+	if (cli->show == SHOW_NOTHING) {
+		i = opt_parse(table, argc, argv, &e);
+		if (cli->help)
+			cli->show = SHOW_HELP;
+	}
+	switch (cli->show) {
+	case SHOW_NOTHING:
+		break;
+	case SHOW_HELP:
+		show_verb_help(cli, table);
+		exit(0);
+	case SHOW_MAN:
+		show_verb_man(cli, table);
+		exit(0);
+	case SHOW_WORDS:
+		show_verb_words(cli, table);
 		exit(0);
 	}
 	if (i < 0)
@@ -101,7 +141,10 @@ int cli_operands(struct cli *cli, const struct opt *table, int argc,
 
 void cli_usage_error(struct cli *cli, const char *what)
 {
-	complain("%s: %s", cli->verb->name, what);
+	char name[VERB_NAME_CAP];
+
+	cli_verb_name(cli, " ", name);
+	complain("%s: %s", name, what);
 	exit(cli->fail_code == EXIT_FAILED ? EXIT_USAGE : cli->fail_code);
 }
 
@@ -120,12 +163,12 @@ static const char *env_or_null(const char *name)
 	return v && *v ? v : NULL;
 }
 
-static void global_options(struct cli *cli, struct opt table[4])
+void cli_global_options(struct cli *cli, struct opt table[GLOBAL_ROWS])
 {
-	const struct opt rows[] = {
+	const struct opt rows[GLOBAL_ROWS] = {
 		{ "config", 0, OPT_TEXT, &cli->conf_path, "FILE",
 		  "configuration (also CARREL_CONFIG)" },
-		{ "socket", 0, OPT_TEXT, &cli->socket, "PATH",
+		{ "socket", 0, OPT_TEXT, &cli->socket, "FILE",
 		  "the daemon's socket (also CARREL_SOCKET)" },
 		OPT_HELP(cli),
 		{ 0 },
@@ -134,38 +177,52 @@ static void global_options(struct cli *cli, struct opt table[4])
 	memcpy(table, rows, sizeof(rows));
 }
 
-static void show_all_help(struct cli *cli)
+/* "build, import, ls or rm" */
+static void list_names(const struct verb *table, char *out, size_t cap)
 {
-	struct opt table[4];
+	size_t at = 0;
 
-	global_options(cli, table);
-	puts("Usage: " PRODUCT " [OPTIONS] VERB ...\n\n"
-	     "Every agent its own isolated Linux machine.\n\nVerbs:");
-	cli_list_verbs(verbs);
-	puts("\nOptions:");
-	opt_help(table);
-	puts("\n`" PRODUCT " VERB --help` shows the options of a verb.");
+	*out = '\0';
+	for (; table->name && at < cap; table++) {
+		const char *sep = at == 0 ? "" : table[1].name ? ", " : " or ";
+
+		at += (size_t)snprintf(out + at, cap - at, "%s%s", sep,
+				       table->name);
+	}
 }
 
-static int run_verb(struct cli *cli, int argc, char **argv)
+static int run_group(struct cli *cli, int argc, char **argv)
 {
-	cli->verb = cli_find(verbs, argv[0]);
+	char names[128];
+
+	cli->group = cli->verb;
+	list_names(cli->group->sub, names, sizeof(names));
+	if (argc > 1 &&
+	    (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
+		show_group_help(cli->group);
+		return 0;
+	}
+	cli->verb = argc > 1 ? cli_find(cli->group->sub, argv[1]) : NULL;
+	if (cli->verb)
+		return cli->verb->fn(cli, argc - 1, argv + 1);
+	if (argc > 1)
+		complain("'%s' is not a verb of %s (%s)", argv[1],
+			 cli->group->name, names);
+	else
+		complain("%s: %s?", cli->group->name, names);
+	return EXIT_USAGE;
+}
+
+int cli_run_verb(struct cli *cli, int argc, char **argv)
+{
+	cli->verb = cli_find(all_verbs, argv[0]);
 	if (!cli->verb) {
 		complain("'%s' is not a verb (see " PRODUCT " help)", argv[0]);
 		return EXIT_USAGE;
 	}
+	if (cli->verb->sub)
+		return run_group(cli, argc, argv);
 	return cli->verb->fn(cli, argc, argv);
-}
-
-static int verb_help(struct cli *cli, int argc, char **argv)
-{
-	char flag[] = "--help";
-	char *args[] = { argc > 1 ? argv[1] : NULL, flag, NULL };
-
-	if (argc > 1 && argv[1][0] != '-' && strcmp(argv[1], "help") != 0)
-		return run_verb(cli, 2, args);
-	show_all_help(cli);
-	return 0;
 }
 
 int main(int argc, char **argv)
@@ -174,10 +231,10 @@ int main(int argc, char **argv)
 			   .socket = env_or_null("CARREL_SOCKET"),
 			   .fail_code = EXIT_FAILED };
 	struct err e = { 0 };
-	struct opt table[4];
+	struct opt table[GLOBAL_ROWS];
 	int i, code;
 
-	global_options(&cli, table);
+	cli_global_options(&cli, table);
 	i = opt_parse(table, argc, argv, &e);
 	if (i < 0) {
 		complain("%s", e.msg);
@@ -187,7 +244,7 @@ int main(int argc, char **argv)
 		show_all_help(&cli);
 		return cli.help ? 0 : EXIT_USAGE;
 	}
-	code = run_verb(&cli, argc - i, argv + i);
+	code = cli_run_verb(&cli, argc - i, argv + i);
 	/* A full disk or a closed pipe must not look like success. */
 	if ((fflush(stdout) == EOF || ferror(stdout)) && code == 0) {
 		complain("write to standard output: %s", strerror(errno));
