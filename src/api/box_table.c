@@ -7,6 +7,7 @@
 #include "api/api.h"
 #include "base/auto.h"
 #include "base/buf.h"
+#include "base/clock.h"
 
 static const char *const state_names[] = {
 	[BOX_LAUNCHING] = "starting",
@@ -58,6 +59,7 @@ struct sandbox *box_new(struct api *a, const char *id, struct spec *spec,
 	list_init(&s->in_spares);
 	list_init(&s->waiters);
 	agent_init(&s->agent);
+	box_touch(s);
 	list_add(&a->boxes.all, &s->all);
 	list_add(&a->boxes.ids[hash(s->id)], &s->by_id);
 	if (*s->spec.name)
@@ -96,6 +98,11 @@ struct sandbox *box_by_name(struct api *a, const char *name)
 			return s;
 	}
 	return NULL;
+}
+
+void box_touch(struct sandbox *s)
+{
+	s->active_ms = clock_boot_ms();
 }
 
 bool box_is_for(const struct sandbox *s, const struct identity *who)

@@ -34,20 +34,19 @@ static void forget_all(struct api *a)
 {
 	struct list *n, *next;
 	struct err e = { 0 };
-	bool cleared = registry_sandbox_clear(&a->registry, &e) == 0;
+	int r = registry_begin(&a->registry, &e);
 
-	if (!cleared)
-		log_err("%s, ignoring", e.msg);
-	api_registry_touched(a);
 	list_each (n, next, &a->boxes.all) {
 		struct sandbox *s = container_of(n, struct sandbox, all);
 
-		if (launch_pending(s))
-			continue;
-		if (cleared)
-			s->told = false;
-		box_gone(s, NULL);
+		if (!launch_pending(s))
+			box_gone(s, NULL);
 	}
+	if (r == 0)
+		r = registry_end(&a->registry, 0, &e);
+	if (r < 0)
+		log_err("%s, ignoring", e.msg);
+	api_registry_touched(a);
 }
 
 static void on_killed(struct warden_call *c, const struct warden_rep *rep,

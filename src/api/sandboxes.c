@@ -301,6 +301,7 @@ int box_tell(struct sandbox *s, struct err *e)
 	AUTO_FREE char *text = json_dumps(j, JSON_COMPACT);
 	struct sandbox_row row = {
 		.id = s->id,
+		.project = s->project,
 		.name = s->spec.name,
 		.image_id = s->image_id,
 		.image = s->spec.image,

@@ -61,7 +61,9 @@ struct sandbox {
 	const char *why; /* it ends, for its clients; NULL: somebody asked */
 	uint64_t created_ms, deadline_boot_ms, deadline_wall_ms;
 	uint64_t asked_us;
-	uint64_t seen; /* last reconciliation that found it */
+	uint64_t seen;         /* last reconciliation that found it */
+	uint64_t active_ms;    /* box_touch(); boot time */
+	uint64_t output_bytes; /* that its agent has sent, of all processes */
 	struct timer deadline;
 	struct warden_call call; /* launch, then kill */
 	struct agent_link agent;
@@ -94,6 +96,8 @@ struct sandbox *box_new(struct api *a, const char *id, struct spec *spec,
 /* By the exact id or name: any, spares included; or NULL. */
 struct sandbox *box_by_id(struct api *a, const char *id);
 struct sandbox *box_by_name(struct api *a, const char *name);
+/* A client has to do with it now: it is not idle. */
+void box_touch(struct sandbox *s);
 /* Is it of the project that this identity sees? */
 bool box_is_for(const struct sandbox *s, const struct identity *who);
 /* What this one sees, by id, name or unambiguous prefix; NULL with ENOENT or

@@ -1,54 +1,19 @@
 /*
  * SQLite in WAL mode with the file locked exclusively: api is the only user,
  * and without the shared index a commit costs one write(2). synchronous is
- * NORMAL, so that a create does not wait for the disk; changes of images
- * switch to FULL for their own commit. Checkpoints wait for the disk too and
- * are therefore never automatic.
+ * NORMAL, so that a create does not wait for the disk; changes of images and
+ * keys switch to FULL for their own commit. Checkpoints wait for the disk too
+ * and are therefore never automatic.
  */
 #include "registry/registry.h"
 
-#include <assert.h>
 #include <errno.h>
-#include <string.h>
 
 #include "base/auto.h"
 #include "registry/migrate.h"
+#include "registry/stmt.h"
 
 enum { BUSY_MS = 3000 }; /* a dying predecessor may still hold the lock */
-
-static const char *const steps[] = {
-	"CREATE TABLE sandboxes ("
-	" id TEXT PRIMARY KEY NOT NULL, name TEXT,"
-	" image_id TEXT NOT NULL, image TEXT NOT NULL, spec TEXT NOT NULL,"
-	" created_ms INTEGER NOT NULL, boot_id TEXT NOT NULL,"
-	" deadline_boot_ms INTEGER NOT NULL,"
-	" deadline_wall_ms INTEGER NOT NULL) WITHOUT ROWID;"
-	"CREATE UNIQUE INDEX sandbox_names ON sandboxes (name)"
-	" WHERE name IS NOT NULL;"
-	"CREATE TABLE images ("
-	" name TEXT PRIMARY KEY NOT NULL, id TEXT NOT NULL UNIQUE,"
-	" size INTEGER NOT NULL, entries INTEGER NOT NULL,"
-	" created_ms INTEGER NOT NULL) WITHOUT ROWID;",
-};
-
-static const char *const statements[] = {
-	[ST_BOX_ADD] =
-		"INSERT INTO sandboxes (id, name, image_id, image, spec,"
-		" created_ms, boot_id, deadline_boot_ms, deadline_wall_ms)"
-		" VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
-	[ST_BOX_REMOVE] = "DELETE FROM sandboxes WHERE id = ?1",
-	[ST_BOX_CLEAR] = "DELETE FROM sandboxes",
-	[ST_BOX_LIST] =
-		"SELECT id, coalesce(name, ''), image_id, image, spec,"
-		" created_ms, boot_id, deadline_boot_ms, deadline_wall_ms"
-		" FROM sandboxes ORDER BY created_ms, id",
-	[ST_IMAGE_PUT] = "REPLACE INTO images (name, id, size, entries,"
-			 " created_ms) VALUES (?1, ?2, ?3, ?4, ?5)",
-	[ST_IMAGE_REMOVE] = "DELETE FROM images WHERE name = ?1",
-	[ST_IMAGE_LIST] = "SELECT name, id, size, entries, created_ms"
-			  " FROM images ORDER BY name",
-};
-static_assert(ARRAY_LEN(statements) == ST_COUNT, "a text for each statement");
 
 static int on_commit(void *arg, sqlite3 *db, const char *name, int pages)
 {
@@ -86,16 +51,16 @@ static int set_up(struct registry *r, const char *path, struct err *e)
 		if (rc < 0)
 			return rc;
 	}
-	rc = migrate(r->db, path, steps, ARRAY_LEN(steps), e);
+	rc = migrate(r->db, path, registry_steps, REGISTRY_VERSION, e);
 	if (rc < 0)
 		return rc;
 	/* A hook replaces the automatic checkpoints. */
 	sqlite3_wal_hook(r->db, on_commit, r);
-	for (i = 0; i < ARRAY_LEN(statements); i++)
-		if (sqlite3_prepare_v3(r->db, statements[i], -1,
+	for (i = 0; i < ST_COUNT; i++)
+		if (sqlite3_prepare_v3(r->db, registry_statements[i], -1,
 				       SQLITE_PREPARE_PERSISTENT, &r->st[i],
 				       NULL))
-			return sqlite_err(r->db, e, statements[i]);
+			return sqlite_err(r->db, e, registry_statements[i]);
 	return 0;
 }
 
@@ -130,39 +95,73 @@ void registry_close(struct registry *r)
 	*r = (struct registry){ 0 };
 }
 
-static void put_text(sqlite3_stmt *st, int i, const char *s)
+void stmt_reset(struct registry *r, enum registry_stmt which)
 {
-	/* SQLITE_STATIC: the caller's strings outlive the step. */
-	sqlite3_bind_text(st, i, s, (int)strlen(s), SQLITE_STATIC);
+	sqlite3_reset(r->st[which]);
+	sqlite3_clear_bindings(r->st[which]);
 }
 
-static void put_u64(sqlite3_stmt *st, int i, uint64_t v)
+int stmt_row(struct registry *r, enum registry_stmt which, const char *what,
+	     struct err *e)
 {
-	sqlite3_bind_int64(st, i, (sqlite3_int64)v);
+	int rc = sqlite3_step(r->st[which]);
+
+	if (rc == SQLITE_ROW)
+		return 1;
+	if (rc == SQLITE_DONE)
+		return 0;
+	r->failed = true;
+	return sqlite_err(r->db, e, what);
 }
 
-static const char *get_text(sqlite3_stmt *st, int i)
+int stmt_run(struct registry *r, enum registry_stmt which, const char *what,
+	     struct err *e)
 {
-	const char *s = (const char *)sqlite3_column_text(st, i);
+	int rc = stmt_row(r, which, what, e);
 
-	return s ? s : "";
+	stmt_reset(r, which);
+	return rc < 0 ? rc : 0;
 }
 
-static uint64_t get_u64(sqlite3_stmt *st, int i)
+int stmt_durable(struct registry *r, struct err *e)
 {
-	return (uint64_t)sqlite3_column_int64(st, i);
+	return pragma(r, "PRAGMA synchronous = FULL", e);
 }
 
-/* One statement that returns no rows; then ready for its next use. */
-static int run(struct registry *r, enum registry_stmt which, const char *what,
-	       struct err *e)
+void stmt_quick(struct registry *r)
+{
+	struct err ignored = { 0 };
+
+	/* Cannot fail outside of a transaction; FULL would only be slower. */
+	(void)pragma(r, "PRAGMA synchronous = NORMAL", &ignored);
+}
+
+int registry_begin(struct registry *r, struct err *e)
 {
 	int rc = 0;
 
-	if (sqlite3_step(r->st[which]) != SQLITE_DONE)
-		rc = sqlite_err(r->db, e, what);
-	sqlite3_reset(r->st[which]);
-	sqlite3_clear_bindings(r->st[which]);
+	if (r->depth == 0)
+		rc = stmt_run(r, ST_BEGIN, "begin", e);
+	if (rc < 0)
+		return rc;
+	if (r->depth++ == 0)
+		r->failed = false;
+	return 0;
+}
+
+int registry_end(struct registry *r, int rc, struct err *e)
+{
+	if (rc < 0)
+		r->failed = true;
+	if (--r->depth > 0)
+		return rc;
+	if (!r->failed)
+		rc = stmt_run(r, ST_COMMIT, "commit", e);
+	else if (rc == 0)
+		rc = err_set(e, EIO, "registry: some of it failed");
+	/* A full disk may have rolled it back already. */
+	if (rc < 0 && !sqlite3_get_autocommit(r->db))
+		sqlite3_exec(r->db, "ROLLBACK", NULL, NULL, NULL);
 	return rc;
 }
 
@@ -181,18 +180,26 @@ int registry_sandbox_add(struct registry *r, const struct sandbox_row *row,
 	put_text(st, 7, row->boot_id);
 	put_u64(st, 8, row->deadline_boot_ms);
 	put_u64(st, 9, row->deadline_wall_ms);
-	return run(r, ST_BOX_ADD, "add a sandbox", e);
+	put_text(st, 10, row->project);
+	return stmt_run(r, ST_BOX_ADD, "add a sandbox", e);
+}
+
+int registry_sandbox_update(struct registry *r, const struct sandbox_row *row,
+			    struct err *e)
+{
+	sqlite3_stmt *st = r->st[ST_BOX_UPDATE];
+
+	put_text(st, 1, row->id);
+	put_text(st, 2, row->spec);
+	put_u64(st, 3, row->deadline_boot_ms);
+	put_u64(st, 4, row->deadline_wall_ms);
+	return stmt_run(r, ST_BOX_UPDATE, "change a sandbox", e);
 }
 
 int registry_sandbox_remove(struct registry *r, const char *id, struct err *e)
 {
 	put_text(r->st[ST_BOX_REMOVE], 1, id);
-	return run(r, ST_BOX_REMOVE, "remove a sandbox", e);
-}
-
-int registry_sandbox_clear(struct registry *r, struct err *e)
-{
-	return run(r, ST_BOX_CLEAR, "remove all sandboxes", e);
+	return stmt_run(r, ST_BOX_REMOVE, "remove a sandbox", e);
 }
 
 int registry_sandbox_each(struct registry *r,
@@ -200,9 +207,9 @@ int registry_sandbox_each(struct registry *r,
 			  void *arg, struct err *e)
 {
 	sqlite3_stmt *st = r->st[ST_BOX_LIST];
-	int rc, stop = 0;
+	int rc;
 
-	while ((rc = sqlite3_step(st)) == SQLITE_ROW && stop == 0) {
+	while ((rc = stmt_row(r, ST_BOX_LIST, "list the sandboxes", e)) == 1) {
 		struct sandbox_row row = {
 			.id = get_text(st, 0),
 			.name = get_text(st, 1),
@@ -213,28 +220,29 @@ int registry_sandbox_each(struct registry *r,
 			.boot_id = get_text(st, 6),
 			.deadline_boot_ms = get_u64(st, 7),
 			.deadline_wall_ms = get_u64(st, 8),
+			.project = get_text(st, 9),
 		};
 
-		stop = fn(arg, &row);
+		rc = fn(arg, &row);
+		if (rc != 0)
+			break;
 	}
-	if (stop == 0 && rc != SQLITE_DONE)
-		stop = sqlite_err(r->db, e, "list the sandboxes");
-	sqlite3_reset(st);
-	return stop;
+	stmt_reset(r, ST_BOX_LIST);
+	return rc;
 }
 
 /* A commit that waits for the disk. */
 static int run_durable(struct registry *r, enum registry_stmt which,
 		       const char *what, struct err *e)
 {
-	struct err ignored = { 0 };
-	int rc = pragma(r, "PRAGMA synchronous = FULL", e);
+	int rc = stmt_durable(r, e);
 
-	if (rc < 0)
+	if (rc < 0) {
+		stmt_reset(r, which);
 		return rc;
-	rc = run(r, which, what, e);
-	/* Cannot fail outside of a transaction; FULL would only be slower. */
-	(void)pragma(r, "PRAGMA synchronous = NORMAL", &ignored);
+	}
+	rc = stmt_run(r, which, what, e);
+	stmt_quick(r);
 	return rc;
 }
 
@@ -262,9 +270,9 @@ int registry_image_each(struct registry *r,
 			void *arg, struct err *e)
 {
 	sqlite3_stmt *st = r->st[ST_IMAGE_LIST];
-	int rc, stop = 0;
+	int rc;
 
-	while ((rc = sqlite3_step(st)) == SQLITE_ROW && stop == 0) {
+	while ((rc = stmt_row(r, ST_IMAGE_LIST, "list the images", e)) == 1) {
 		struct image_row row = {
 			.name = get_text(st, 0),
 			.id = get_text(st, 1),
@@ -273,12 +281,12 @@ int registry_image_each(struct registry *r,
 			.created_ms = get_u64(st, 4),
 		};
 
-		stop = fn(arg, &row);
+		rc = fn(arg, &row);
+		if (rc != 0)
+			break;
 	}
-	if (stop == 0 && rc != SQLITE_DONE)
-		stop = sqlite_err(r->db, e, "list the images");
-	sqlite3_reset(st);
-	return stop;
+	stmt_reset(r, ST_IMAGE_LIST);
+	return rc;
 }
 
 int registry_checkpoint(struct registry *r, struct err *e)

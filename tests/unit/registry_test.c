@@ -23,6 +23,7 @@ static struct sandbox_row box(const char *id, const char *name)
 {
 	return (struct sandbox_row){
 		.id = id,
+		.project = "default",
 		.name = name,
 		.image_id = "iaaaaaaaaaaaaaaaaaaaaaaaaaa",
 		.image = "debian",
@@ -36,7 +37,7 @@ static struct sandbox_row box(const char *id, const char *name)
 
 struct seen {
 	int n, stop_at;
-	char names[64], spec[64];
+	char names[64], spec[64], project[64];
 	struct sandbox_row last;
 	struct image_row image;
 };
@@ -57,6 +58,7 @@ static int see_box(void *arg, const struct sandbox_row *row)
 	note(s, row->name);
 	note(s, ",");
 	snprintf(s->spec, sizeof(s->spec), "%s", row->spec);
+	snprintf(s->project, sizeof(s->project), "%s", row->project);
 	return s->n == s->stop_at ? 7 : 0;
 }
 
@@ -68,6 +70,22 @@ static int see_image(void *arg, const struct image_row *row)
 	s->image = *row;
 	note(s, row->id);
 	return 0;
+}
+
+static int drop_box(void *arg, const struct sandbox_row *row)
+{
+	struct err e = { 0 };
+
+	return registry_sandbox_remove(arg, row->id, &e);
+}
+
+static void clear(struct registry *r)
+{
+	struct err e = { 0 };
+
+	CHECK(registry_begin(r, &e) == 0);
+	CHECK(registry_end(r, registry_sandbox_each(r, drop_box, r, &e), &e) ==
+	      0);
 }
 
 static void test_sandboxes(void)
@@ -99,10 +117,25 @@ static void test_sandboxes(void)
 	CHECK(registry_sandbox_each(&r, see_box, &seen, &e) == 7);
 	CHECK(seen.n == 1);
 
+	/* Another project has names of its own. */
+	c.project = "other";
+	CHECK(registry_sandbox_add(&r, &c, &e) == 0);
+	CHECK(registry_sandbox_remove(&r, "c", &e) == 0);
+	c.project = "default";
+
+	a.spec = "{}";
+	a.deadline_boot_ms = 6;
+	CHECK(registry_sandbox_update(&r, &a, &e) == 0);
+	seen = (struct seen){ .stop_at = 1 };
+	CHECK(registry_sandbox_each(&r, see_box, &seen, &e) == 7);
+	CHECK_STR(seen.spec, "{}");
+	CHECK(seen.last.deadline_boot_ms == 6);
+	CHECK_STR(seen.project, "default");
+
 	/* The name is free again once its owner is gone. */
 	CHECK(registry_sandbox_remove(&r, "a", &e) == 0);
 	CHECK(registry_sandbox_add(&r, &c, &e) == 0);
-	CHECK(registry_sandbox_clear(&r, &e) == 0);
+	clear(&r);
 	seen = (struct seen){ 0 };
 	CHECK(registry_sandbox_each(&r, see_box, &seen, &e) == 0);
 	CHECK(seen.n == 0);
@@ -160,7 +193,7 @@ static void test_crash(void)
 	CHECK(registry_open(&r, path, &e) == 0);
 	CHECK(registry_sandbox_each(&r, see_box, &seen, &e) == 0);
 	CHECK_STR(seen.names, "kept,");
-	CHECK(registry_sandbox_clear(&r, &e) == 0);
+	clear(&r);
 	CHECK(r.wal_pages > 0);
 	CHECK(registry_checkpoint(&r, &e) == 0);
 	CHECK(r.wal_pages == 0);
@@ -190,22 +223,313 @@ static void test_speed(void)
 	CHECK(bad == 0);
 	/* Sanitizers and a busy machine are allowed ten times that. */
 	CHECK(t / ROWS < 10 * WANT_US);
-	CHECK(registry_sandbox_clear(&r, &e) == 0);
+	clear(&r);
 	registry_close(&r);
 }
 
+static int see_key(void *arg, const struct key_row *row)
+{
+	struct seen *s = arg;
+
+	s->n++;
+	note(s, row->id);
+	note(s, row->project);
+	snprintf(s->spec, sizeof(s->spec), "%s %u %llu %02x%02x", row->name,
+		 row->scope, (unsigned long long)row->used_ms, row->hash[0],
+		 row->hash[31]);
+	return 0;
+}
+
+static int see_project(void *arg, const char *name, uint64_t created_ms)
+{
+	struct seen *s = arg;
+
+	CHECK(created_ms > 0);
+	note(s, name);
+	note(s, ",");
+	return 0;
+}
+
+static void test_keys(void)
+{
+	struct key_row a = { "k1", "ci", "web", { 0xaa }, 1, 5, 0 },
+		       b = { "k2", "other", "web", { 0xaa }, 1, 5, 0 },
+		       all = { "k3", "op", "", { 0xbb }, 2, 5, 0 };
+	struct seen seen = { 0 };
+	struct registry r;
+	struct err e = { 0 };
+
+	a.hash[31] = 0x01;
+	b.hash[31] = 0x01;
+	CHECK(registry_open(&r, path, &e) == 0);
+	CHECK(registry_key_add(&r, &a, &e) == 0);
+	CHECK(registry_key_add(&r, &b, &e) == -EEXIST); /* the same hash */
+	err_clear(&e);
+	CHECK(registry_key_used(&r, "k1", 77, &e) == 0);
+	CHECK(registry_key_each(&r, see_key, &seen, &e) == 0);
+	CHECK_STR(seen.names, "k1web");
+	CHECK_STR(seen.spec, "ci 1 77 aa01");
+	CHECK(registry_key_add(&r, &all, &e) == 0);
+	CHECK(registry_key_remove(&r, "k1", &e) == 0);
+	CHECK(registry_key_remove(&r, "k1", &e) == 0);
+	seen = (struct seen){ 0 };
+	CHECK(registry_key_each(&r, see_key, &seen, &e) == 0);
+	CHECK_STR(seen.names, "k3");
+	seen = (struct seen){ 0 };
+	CHECK(registry_project_each(&r, see_project, &seen, &e) == 0);
+	CHECK_STR(seen.names, "default,web,");
+	CHECK(registry_key_remove(&r, "k3", &e) == 0);
+	registry_close(&r);
+}
+
+static int see_ended(void *arg, const struct ended_row *row)
+{
+	struct seen *s = arg;
+
+	s->n++;
+	note(s, row->id);
+	snprintf(s->spec, sizeof(s->spec), "%s %s %s %s %llu", row->name,
+		 row->project, row->image, row->reason,
+		 (unsigned long long)(row->ended_ms - row->created_ms));
+	return 0;
+}
+
+static void test_ended(void)
+{
+	struct ended_row x = { "x", "n", "p", "img", "idle", 1, 9 },
+			 y = { "y", "", "p", "img", "removed", 1, 4 };
+	struct seen seen = { 0 };
+	struct registry r;
+	struct err e = { 0 };
+
+	CHECK(registry_open(&r, path, &e) == 0);
+	CHECK(registry_ended_add(&r, &x, &e) == 0);
+	CHECK(registry_ended_add(&r, &y, &e) == 0);
+	CHECK(registry_ended_each(&r, see_ended, &seen, &e) == 0);
+	CHECK_STR(seen.names, "yx"); /* in the order of their ends */
+	CHECK_STR(seen.spec, "n p img idle 8");
+	CHECK(registry_ended_remove(&r, "x", &e) == 0);
+	CHECK(registry_ended_remove(&r, "y", &e) == 0);
+	seen = (struct seen){ 0 };
+	CHECK(registry_ended_each(&r, see_ended, &seen, &e) == 0);
+	CHECK(seen.n == 0);
+	registry_close(&r);
+}
+
+/* One commit or nothing, and the outermost decides. */
+static void test_transactions(void)
+{
+	struct sandbox_row a = box("a", "one"), b = box("b", "one");
+	struct seen seen = { 0 };
+	struct registry r;
+	struct err e = { 0 };
+	int rc;
+
+	CHECK(registry_open(&r, path, &e) == 0);
+	CHECK(registry_begin(&r, &e) == 0);
+	CHECK(registry_sandbox_add(&r, &a, &e) == 0);
+	CHECK(registry_begin(&r, &e) == 0);
+	rc = registry_sandbox_add(&r, &b, &e);
+	CHECK(rc == -EEXIST);
+	CHECK(registry_end(&r, rc, &e) == -EEXIST);
+	err_clear(&e);
+	CHECK(registry_end(&r, 0, &e) == -EIO);
+	err_clear(&e);
+	CHECK(registry_sandbox_each(&r, see_box, &seen, &e) == 0);
+	CHECK(seen.n == 0);
+	CHECK(registry_begin(&r, &e) == 0);
+	CHECK(registry_end(&r, registry_sandbox_add(&r, &b, &e), &e) == 0);
+	CHECK(registry_sandbox_each(&r, see_box, &seen, &e) == 0);
+	CHECK(seen.n == 1);
+	clear(&r);
+	registry_close(&r);
+}
+
+struct sums {
+	int n;
+	char text[128];
+};
+
+static int see_usage(void *arg, const struct usage_row *row)
+{
+	struct sums *s = arg;
+	size_t n = strlen(s->text);
+
+	s->n++;
+	snprintf(s->text + n, sizeof(s->text) - n, "%s:%llu ", row->sandbox,
+		 (unsigned long long)row->cpu_us);
+	return 0;
+}
+
+static int see_sum(void *arg, const struct usage_sum *sum)
+{
+	struct sums *s = arg;
+	size_t n = strlen(s->text);
+
+	s->n++;
+	snprintf(s->text + n, sizeof(s->text) - n, "%s:%llu:%g:%g:%g:%g ",
+		 sum->project, (unsigned long long)sum->sandboxes, sum->cpu_us,
+		 sum->mem_byte_s, sum->disk_byte_s, sum->output_bytes);
+	return 0;
+}
+
+static void put_usage(struct registry *r, const char *id, const char *project,
+		      uint64_t from, uint64_t to)
+{
+	struct usage_row row = { id, project, 1,    UINT64_MAX, 3,
+				 4,  from,    from, to };
+	struct err e = { 0 };
+
+	CHECK(registry_usage_put(r, &row, &e) == 0);
+}
+
+static void check_sums(struct registry *r, const struct usage_filter *f,
+		       const char *want)
+{
+	struct sums got = { 0 };
+	struct err e = { 0 };
+
+	CHECK(registry_usage_sums(r, f, see_sum, &got, &e) == 0);
+	CHECK_STR(got.text, want);
+}
+
+static void test_usage(void)
+{
+	struct usage_filter f = { "", "", 0, 1ULL << 50, 10 };
+	struct usage_row row = { 0 };
+	struct sums got = { 0 };
+	struct registry r;
+	struct err e = { 0 };
+
+	CHECK(registry_open(&r, path, &e) == 0);
+	put_usage(&r, "a", "p", 100, 200);
+	put_usage(&r, "b", "p", 300, 0);
+	put_usage(&r, "c", "q", 150, 160);
+	put_usage(&r, "a", "p", 100, 210); /* again: replaced */
+	CHECK(registry_usage_get(&r, "a", &row, &e) == 1);
+	CHECK(row.ended_ms == 210 && row.mem_byte_s == INT64_MAX);
+	CHECK(registry_usage_get(&r, "zzz", &row, &e) == 0);
+	CHECK(registry_usage_each(&r, &f, see_usage, &got, &e) == 0);
+	CHECK_STR(got.text, "b:1 c:1 a:1 ");
+	f.project = "p";
+	f.until_ms = 299;
+	got = (struct sums){ 0 };
+	CHECK(registry_usage_each(&r, &f, see_usage, &got, &e) == 0);
+	CHECK_STR(got.text, "a:1 ");
+	f = (struct usage_filter){ "", "b", 0, 1ULL << 50, 10 };
+	got = (struct sums){ 0 };
+	CHECK(registry_usage_each(&r, &f, see_usage, &got, &e) == 0);
+	CHECK_STR(got.text, "b:1 ");
+
+	/* Sums do not overflow, and stay the same when rows are folded. */
+	f = (struct usage_filter){ "", "", 0, 1ULL << 50, 10 };
+	check_sums(&r, &f, "p:2:2:1.84467e+19:6:8 q:1:1:9.22337e+18:3:4 ");
+	CHECK(registry_usage_fold(&r, 1, &e) == 0);
+	CHECK(registry_usage_get(&r, "c", &row, &e) == 0);
+	CHECK(registry_usage_get(&r, "a", &row, &e) == 1);
+	CHECK(registry_usage_fold(&r, 0, &e) == 0);
+	CHECK(registry_usage_get(&r, "a", &row, &e) == 0);
+	CHECK(registry_usage_get(&r, "b", &row, &e) == 1); /* it lives */
+	check_sums(&r, &f, "p:2:2:1.84467e+19:6:8 q:1:1:9.22337e+18:3:4 ");
+	f.project = "q";
+	check_sums(&r, &f, "q:1:1:9.22337e+18:3:4 ");
+	/* Nobody's: its sandbox is not in the list. */
+	CHECK(registry_usage_close(&r, &e) == 0);
+	CHECK(registry_usage_get(&r, "b", &row, &e) == 1 &&
+	      row.ended_ms == 300);
+	registry_close(&r);
+}
+
+static void see_replay(void *arg, const struct replay_row *row)
+{
+	snprintf(arg, 64, "%s %02x", row->answer, row->digest[0]);
+}
+
+static void test_replays(void)
+{
+	struct replay_row row = { "p", "key", { 7 }, "answer", 100 };
+	char got[64] = "", key[8];
+	struct registry r;
+	struct err e = { 0 };
+	unsigned i;
+
+	CHECK(registry_open(&r, path, &e) == 0);
+	CHECK(registry_replay_add(&r, &row, &e) == 0);
+	CHECK(registry_replay_get(&r, "q", "key", 0, see_replay, got, &e) == 0);
+	CHECK(registry_replay_get(&r, "p", "key", 101, see_replay, got, &e) ==
+	      0);
+	CHECK_STR(got, "");
+	CHECK(registry_replay_get(&r, "p", "key", 100, see_replay, got, &e) ==
+	      1);
+	CHECK_STR(got, "answer 07");
+	row.key = key;
+	for (i = 0; i < 5; i++) {
+		snprintf(key, sizeof(key), "k%u", i);
+		row.created_ms = 200 + i;
+		CHECK(registry_replay_add(&r, &row, &e) == 0);
+	}
+	CHECK(registry_replay_prune(&r, 101, 3, &e) == 0);
+	for (i = 0; i < 5; i++) {
+		snprintf(key, sizeof(key), "k%u", i);
+		CHECK(registry_replay_get(&r, "p", key, 0, see_replay, got,
+					  &e) == (i >= 2));
+	}
+	CHECK(registry_replay_get(&r, "p", "key", 0, see_replay, got, &e) == 0);
+	registry_close(&r);
+}
+
+/* A file of the first version, with what it had. */
+static void test_from_v1(void)
+{
+	char file[64], copy[80];
+	struct seen seen = { 0 };
+	struct registry r;
+	struct err e = { 0 };
+	struct stat sb;
+	sqlite3 *db;
+
+	snprintf(file, sizeof(file), "%s/v1.db", dir);
+	snprintf(copy, sizeof(copy), "%s.v1", file);
+	CHECK(sqlite3_open(file, &db) == SQLITE_OK);
+	CHECK(migrate(db, file, registry_steps, 1, &e) == 0);
+	CHECK(sqlite3_exec(db,
+			   "INSERT INTO sandboxes VALUES ('old', 'one', 'i',"
+			   " 'debian', '{\"cpus\": 2}', 17, 'b', 5, 6);"
+			   "INSERT INTO images VALUES ('debian', 'i', 1, 2, 3)",
+			   NULL, NULL, NULL) == SQLITE_OK);
+	sqlite3_close(db);
+	CHECK(registry_open(&r, file, &e) == 0);
+	CHECK(stat(copy, &sb) == 0);
+	CHECK(registry_sandbox_each(&r, see_box, &seen, &e) == 0);
+	CHECK(seen.n == 1);
+	CHECK_STR(seen.names, "one,");
+	CHECK_STR(seen.project, "default");
+	CHECK(seen.last.created_ms == 17 && seen.last.deadline_wall_ms == 6);
+	CHECK(registry_image_each(&r, see_image, &seen, &e) == 0);
+	CHECK(seen.n == 2);
+	seen = (struct seen){ 0 };
+	CHECK(registry_project_each(&r, see_project, &seen, &e) == 0);
+	CHECK_STR(seen.names, "default,");
+	registry_close(&r);
+	unlink(copy);
+	unlink(file);
+}
+
+/* A file of a later version is refused, and left as it is. */
 static void test_newer(void)
 {
 	struct registry r;
 	struct err e = { 0 };
 	sqlite3 *db;
+	char sql[64];
 
 	CHECK(sqlite3_open(path, &db) == SQLITE_OK);
-	CHECK(sqlite3_exec(db, "PRAGMA user_version = 99", NULL, NULL, NULL) ==
-	      SQLITE_OK);
+	snprintf(sql, sizeof(sql), "PRAGMA user_version = %d",
+		 REGISTRY_VERSION + 1);
+	CHECK(sqlite3_exec(db, sql, NULL, NULL, NULL) == SQLITE_OK);
 	sqlite3_close(db);
 	CHECK(registry_open(&r, path, &e) == -ENOTSUP);
-	CHECK(strstr(e.msg, "version 99") != NULL);
+	CHECK(strstr(e.msg, "version 3") != NULL);
 	CHECK(r.db == NULL);
 }
 
@@ -253,6 +577,12 @@ int main(void)
 	snprintf(path, sizeof(path), "%s/registry.db", dir);
 	test_sandboxes();
 	test_images();
+	test_keys();
+	test_ended();
+	test_transactions();
+	test_usage();
+	test_replays();
+	test_from_v1();
 	test_crash();
 	test_speed();
 	test_newer();

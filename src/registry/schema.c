@@ -1,0 +1,160 @@
+#include "registry/schema.h"
+
+#include <assert.h>
+
+#include "base/auto.h"
+
+#define V1                                                                  \
+	"CREATE TABLE sandboxes ("                                          \
+	" id TEXT PRIMARY KEY NOT NULL, name TEXT,"                         \
+	" image_id TEXT NOT NULL, image TEXT NOT NULL, spec TEXT NOT NULL," \
+	" created_ms INTEGER NOT NULL, boot_id TEXT NOT NULL,"              \
+	" deadline_boot_ms INTEGER NOT NULL,"                               \
+	" deadline_wall_ms INTEGER NOT NULL) WITHOUT ROWID;"                \
+	"CREATE UNIQUE INDEX sandbox_names ON sandboxes (name)"             \
+	" WHERE name IS NOT NULL;"                                          \
+	"CREATE TABLE images ("                                             \
+	" name TEXT PRIMARY KEY NOT NULL, id TEXT NOT NULL UNIQUE,"         \
+	" size INTEGER NOT NULL, entries INTEGER NOT NULL,"                 \
+	" created_ms INTEGER NOT NULL) WITHOUT ROWID;"
+
+/*
+ * Projects and their keys; names are unique per project; what became of
+ * sandboxes that ended; what each has used (`usage`, older ones summed up per
+ * day in `usage_days`); answers to creates that may be asked for again.
+ */
+#define V2                                                                 \
+	"CREATE TABLE projects (name TEXT PRIMARY KEY NOT NULL,"           \
+	" created_ms INTEGER NOT NULL) WITHOUT ROWID;"                     \
+	"INSERT INTO projects VALUES"                                      \
+	" ('default', CAST(strftime('%s', 'now') AS INTEGER) * 1000);"     \
+	"CREATE TABLE keys (id TEXT PRIMARY KEY NOT NULL,"                 \
+	" hash BLOB NOT NULL UNIQUE, name TEXT NOT NULL,"                  \
+	" project TEXT NOT NULL, scope INTEGER NOT NULL,"                  \
+	" created_ms INTEGER NOT NULL, used_ms INTEGER NOT NULL)"          \
+	" WITHOUT ROWID;"                                                  \
+	"ALTER TABLE sandboxes"                                            \
+	" ADD COLUMN project TEXT NOT NULL DEFAULT 'default';"             \
+	"DROP INDEX sandbox_names;"                                        \
+	"CREATE UNIQUE INDEX sandbox_names ON sandboxes (project, name)"   \
+	" WHERE name IS NOT NULL;"                                         \
+	"CREATE TABLE ended (id TEXT PRIMARY KEY NOT NULL,"                \
+	" name TEXT NOT NULL, project TEXT NOT NULL,"                      \
+	" image TEXT NOT NULL, reason TEXT NOT NULL,"                      \
+	" created_ms INTEGER NOT NULL, ended_ms INTEGER NOT NULL)"         \
+	" WITHOUT ROWID;"                                                  \
+	"CREATE TABLE usage (sandbox TEXT PRIMARY KEY NOT NULL,"           \
+	" project TEXT NOT NULL, cpu_us INTEGER NOT NULL,"                 \
+	" memory_byte_s INTEGER NOT NULL,"                                 \
+	" disk_byte_s INTEGER NOT NULL, output_bytes INTEGER NOT NULL,"    \
+	" started_ms INTEGER NOT NULL, updated_ms INTEGER NOT NULL,"       \
+	" ended_ms INTEGER NOT NULL) WITHOUT ROWID;"                       \
+	"CREATE INDEX usage_started ON usage (started_ms);"                \
+	"CREATE INDEX usage_ended ON usage (ended_ms) WHERE ended_ms > 0;" \
+	"CREATE TABLE usage_days (project TEXT NOT NULL,"                  \
+	" day_ms INTEGER NOT NULL, sandboxes INTEGER NOT NULL,"            \
+	" cpu_us INTEGER NOT NULL, memory_byte_s REAL NOT NULL,"           \
+	" disk_byte_s REAL NOT NULL, output_bytes INTEGER NOT NULL,"       \
+	" PRIMARY KEY (project, day_ms)) WITHOUT ROWID;"                   \
+	"CREATE TABLE replays (project TEXT NOT NULL, key TEXT NOT NULL,"  \
+	" digest BLOB NOT NULL, answer TEXT NOT NULL,"                     \
+	" created_ms INTEGER NOT NULL, PRIMARY KEY (project, key))"        \
+	" WITHOUT ROWID;"
+
+const char *const registry_steps[] = { V1, V2 };
+static_assert(ARRAY_LEN(registry_steps) == REGISTRY_VERSION, "a step each");
+
+#define USAGE_COLUMNS                                           \
+	"sandbox, project, cpu_us, memory_byte_s, disk_byte_s," \
+	" output_bytes, started_ms, updated_ms, ended_ms"
+
+/* What overlaps the time between ?3 and ?4, of project ?1 ("": of all). */
+#define USAGE_WHERE                                                      \
+	" WHERE (?1 = '' OR project = ?1) AND (?2 = '' OR sandbox = ?2)" \
+	" AND started_ms <= ?4 AND (ended_ms = 0 OR ended_ms >= ?3)"
+
+const char *const registry_statements[] = {
+	[ST_BEGIN] = "BEGIN IMMEDIATE",
+	[ST_COMMIT] = "COMMIT",
+	[ST_BOX_ADD] =
+		"INSERT INTO sandboxes (id, name, image_id, image, spec,"
+		" created_ms, boot_id, deadline_boot_ms, deadline_wall_ms,"
+		" project) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+	[ST_BOX_UPDATE] =
+		"UPDATE sandboxes SET spec = ?2, deadline_boot_ms = ?3,"
+		" deadline_wall_ms = ?4 WHERE id = ?1",
+	[ST_BOX_REMOVE] = "DELETE FROM sandboxes WHERE id = ?1",
+	[ST_BOX_LIST] =
+		"SELECT id, coalesce(name, ''), image_id, image, spec,"
+		" created_ms, boot_id, deadline_boot_ms, deadline_wall_ms,"
+		" project FROM sandboxes ORDER BY created_ms, id",
+	[ST_IMAGE_PUT] = "REPLACE INTO images (name, id, size, entries,"
+			 " created_ms) VALUES (?1, ?2, ?3, ?4, ?5)",
+	[ST_IMAGE_REMOVE] = "DELETE FROM images WHERE name = ?1",
+	[ST_IMAGE_LIST] = "SELECT name, id, size, entries, created_ms"
+			  " FROM images ORDER BY name",
+	[ST_PROJECT_ADD] = "INSERT OR IGNORE INTO projects VALUES (?1, ?2)",
+	[ST_PROJECT_LIST] =
+		"SELECT name, created_ms FROM projects ORDER BY name",
+	[ST_KEY_ADD] = "INSERT INTO keys (id, hash, name, project, scope,"
+		       " created_ms, used_ms)"
+		       " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+	[ST_KEY_REMOVE] = "DELETE FROM keys WHERE id = ?1",
+	[ST_KEY_USED] = "UPDATE keys SET used_ms = ?2 WHERE id = ?1",
+	[ST_KEY_LIST] = "SELECT id, hash, name, project, scope, created_ms,"
+			" used_ms FROM keys ORDER BY created_ms, id",
+	[ST_ENDED_ADD] =
+		"REPLACE INTO ended (id, name, project, image, reason,"
+		" created_ms, ended_ms) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+	[ST_ENDED_REMOVE] = "DELETE FROM ended WHERE id = ?1",
+	[ST_ENDED_LIST] = "SELECT id, name, project, image, reason,"
+			  " created_ms, ended_ms FROM ended"
+			  " ORDER BY ended_ms, id",
+	[ST_USAGE_PUT] = "REPLACE INTO usage (" USAGE_COLUMNS ")"
+			 " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+	[ST_USAGE_GET] =
+		"SELECT " USAGE_COLUMNS " FROM usage WHERE sandbox = ?1",
+	[ST_USAGE_LIST] = "SELECT " USAGE_COLUMNS " FROM usage" USAGE_WHERE
+			  " ORDER BY started_ms DESC, sandbox LIMIT ?5",
+	/* total() is a float: sums of byte-seconds may leave 63 bits. */
+	[ST_USAGE_SUM] =
+		"SELECT project, sum(n), total(c), total(m), total(d),"
+		" total(o) FROM (SELECT project, 1 AS n, cpu_us AS c,"
+		" memory_byte_s AS m, disk_byte_s AS d, output_bytes AS o"
+		" FROM usage" USAGE_WHERE
+		" UNION ALL SELECT project, sandboxes, cpu_us, memory_byte_s,"
+		" disk_byte_s, output_bytes FROM usage_days"
+		" WHERE (?1 = '' OR project = ?1) AND ?2 = ''"
+		" AND day_ms <= ?4 AND day_ms + 86400000 >= ?3)"
+		" GROUP BY project ORDER BY project",
+	[ST_USAGE_NTH] = "SELECT ended_ms FROM usage WHERE ended_ms > 0"
+			 " ORDER BY ended_ms DESC LIMIT 1 OFFSET ?1",
+	[ST_USAGE_FOLD] =
+		"INSERT INTO usage_days SELECT project,"
+		" ended_ms / 86400000 * 86400000, count(*), sum(cpu_us),"
+		" total(memory_byte_s), total(disk_byte_s), sum(output_bytes)"
+		" FROM usage WHERE ended_ms > 0 AND ended_ms <= ?1"
+		" GROUP BY 1, 2 ON CONFLICT DO UPDATE SET"
+		" sandboxes = sandboxes + excluded.sandboxes,"
+		" cpu_us = cpu_us + excluded.cpu_us,"
+		" memory_byte_s = memory_byte_s + excluded.memory_byte_s,"
+		" disk_byte_s = disk_byte_s + excluded.disk_byte_s,"
+		" output_bytes = output_bytes + excluded.output_bytes",
+	[ST_USAGE_FOLDED] =
+		"DELETE FROM usage WHERE ended_ms > 0 AND ended_ms <= ?1",
+	[ST_USAGE_CLOSE] = "UPDATE usage SET ended_ms = max(updated_ms, 1)"
+			   " WHERE ended_ms = 0"
+			   " AND sandbox NOT IN (SELECT id FROM sandboxes)",
+	[ST_REPLAY_ADD] = "REPLACE INTO replays (project, key, digest, answer,"
+			  " created_ms) VALUES (?1, ?2, ?3, ?4, ?5)",
+	[ST_REPLAY_GET] = "SELECT digest, answer, created_ms FROM replays"
+			  " WHERE project = ?1 AND key = ?2",
+	[ST_REPLAY_EXPIRE] = "DELETE FROM replays WHERE created_ms < ?1",
+	[ST_REPLAY_SHRINK] =
+		"DELETE FROM replays WHERE (project, key) IN ("
+		"SELECT project, key FROM (SELECT project, key,"
+		" row_number() OVER (PARTITION BY project"
+		" ORDER BY created_ms DESC) AS n FROM replays) WHERE n > ?1)",
+};
+static_assert(ARRAY_LEN(registry_statements) == ST_COUNT,
+	      "a text for each statement");
