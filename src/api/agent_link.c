@@ -21,10 +21,12 @@ enum {
 	FAILED_TEXT_MAX = 1024,
 };
 
+/* A client's, or ours behind a DETACH: `left` is the channel then. */
 struct ping {
 	struct list node;
-	struct relay *client; /* NULL: it left */
+	struct relay *client; /* NULL: it left, or ours */
 	uint32_t client_no;
+	uint32_t left;
 };
 
 static struct sandbox *box_of(struct agent_link *g)
@@ -83,8 +85,8 @@ static int free_slot(struct agent_link *g, unsigned *out)
 	return 0;
 }
 
-struct chan *chan_new(struct agent_link *g, struct relay *client,
-		      uint32_t client_no)
+struct chan *chan_new(struct agent_link *g, const struct chan_ops *ops,
+		      void *owner, uint32_t owner_no)
 {
 	struct chan *ch;
 	unsigned slot;
@@ -92,7 +94,7 @@ struct chan *chan_new(struct agent_link *g, struct relay *client,
 	if (free_slot(g, &slot) < 0)
 		return NULL;
 	/*
-	 * A number is not used again for 2^24 processes: frames that are
+	 * A number is not used again for 2^24 channels: frames that are
 	 * under way for an old one are never taken for the new one's.
 	 */
 	g->generation = (g->generation + 1) & 0xffffff;
@@ -100,43 +102,79 @@ struct chan *chan_new(struct agent_link *g, struct relay *client,
 		g->generation = 1;
 	ch = xcalloc(1, sizeof(*ch));
 	ch->agent = g;
-	ch->client = client;
-	ch->client_no = client_no;
+	ch->ops = ops;
+	ch->owner = owner;
+	ch->owner_no = owner_no;
 	ch->agent_no = g->generation << 8 | slot;
+	ch->connection = g->n_connections;
 	list_init(&ch->node);
 	g->slot[slot] = ch;
 	g->n_chans++;
 	return ch;
 }
 
-void chan_free(struct chan *ch)
+void chan_set_attach(struct chan *ch, const struct attach *at)
+{
+	int i;
+
+	ch->attach = true;
+	for (i = 0; i < 2; i++)
+		ch->out[i] = ch->out_acked[i] = at->out[i];
+}
+
+/* Nobody finds it any more. */
+static void unlink_chan(struct chan *ch)
 {
 	ch->agent->slot[ch->agent_no & 255] = NULL;
 	ch->agent->n_chans--;
 	list_del(&ch->node);
+}
+
+void chan_free(struct chan *ch)
+{
+	unlink_chan(ch);
 	free(ch);
+}
+
+/*
+ * Frames of the agent may be under way to the channel: it stays, and they are
+ * dropped, until the answer to a ping tells that all of them have come.
+ */
+void chan_leave(struct chan *ch, bool lost)
+{
+	struct agent_link *g = ch->agent;
+	struct ping *p;
+
+	list_del(&ch->node);
+	ch->ops = NULL;
+	ch->owner = NULL;
+	/* Else agent_lost() is about to come to it. */
+	if (!endpoint_is_open(&g->ep) || ch->connection != g->n_connections)
+		return;
+	frame_put(endpoint_out(&g->ep), FRAME_DETACH, 0, ch->agent_no,
+		  &(uint8_t){ lost }, 1);
+	p = xcalloc(1, sizeof(*p));
+	p->left = ch->agent_no;
+	list_add(&g->pings, &p->node);
+	frame_put(endpoint_out(&g->ep), FRAME_PING, 0, 0, NULL, 0);
 }
 
 void agent_lost(struct agent_link *g, int code, const char *msg)
 {
-	unsigned i;
+	unsigned connection = g->n_connections, i;
 
 	endpoint_close(&g->ep);
 	drop_pings(g);
 	for (i = 0; i < g->n_slots; i++) {
 		struct chan *ch = g->slot[i];
-		struct relay *client;
-		uint32_t no;
 
-		if (!ch)
+		/* Owners may connect anew while they hear of it. */
+		if (!ch || ch->connection != connection)
 			continue;
-		client = ch->client;
-		no = ch->client_no;
-		chan_free(ch);
-		if (client) {
-			relay_fail(client, no, code, msg);
-			relay_ended(client, no);
-		}
+		unlink_chan(ch);
+		if (ch->ops)
+			ch->ops->failed(ch, code, msg);
+		free(ch);
 	}
 }
 
@@ -166,10 +204,26 @@ bool agent_is_full(const struct agent_link *g)
 	return buf_len(&g->ep.out) > AGENT_OUT_MAX;
 }
 
+static void feed_starved(struct agent_link *g)
+{
+	unsigned i;
+
+	g->starved = false;
+	for (i = 0; i < g->n_slots; i++) {
+		struct chan *ch = g->slot[i];
+
+		if (ch && ch->ops && ch->ops->drained)
+			ch->ops->drained(ch);
+	}
+}
+
 static void on_drained(struct endpoint *ep)
 {
 	struct agent_link *g = container_of(ep, struct agent_link, ep);
 	struct list *n, *next;
+
+	if (g->starved)
+		feed_starved(g);
 
 	list_each (n, next, &g->relays) {
 		struct relay *r = container_of(n, struct relay, node);
@@ -178,9 +232,20 @@ static void on_drained(struct endpoint *ep)
 	}
 }
 
+static struct chan *find_chan(struct agent_link *g, uint32_t no)
+{
+	struct chan *ch;
+
+	if ((no & 255) >= g->n_slots)
+		return NULL;
+	ch = g->slot[no & 255];
+	return ch && ch->agent_no == no ? ch : NULL;
+}
+
 static int frame_pong(struct agent_link *g, const struct frame *f, uint8_t *raw)
 {
 	struct relay *client;
+	struct chan *left;
 	struct ping *p;
 	uint32_t no;
 
@@ -189,8 +254,11 @@ static int frame_pong(struct agent_link *g, const struct frame *f, uint8_t *raw)
 	p = container_of(g->pings.next, struct ping, node);
 	client = p->client;
 	no = p->client_no;
+	left = p->left ? find_chan(g, p->left) : NULL;
 	list_del(&p->node);
 	free(p);
+	if (left)
+		chan_free(left);
 	if (client) {
 		client->n_pings--;
 		endpoint_forward(&client->ep, raw, f, no);
@@ -198,14 +266,17 @@ static int frame_pong(struct agent_link *g, const struct frame *f, uint8_t *raw)
 	return FRAME_GO_ON;
 }
 
-/* Each checks one type; -EBADMSG is a violation. Nothing is forwarded yet. */
+/* Each checks one type; -EBADMSG is a violation. Nothing is passed on yet. */
 static int check_started(struct chan *ch, const struct frame *f)
 {
+	bool attached = f->type == FRAME_ATTACHED;
 	struct started s;
 
-	if (ch->started || started_get(f, &s) < 0)
+	if (ch->started || ch->attach != attached || started_get(f, &s) < 0)
 		return -EBADMSG;
 	ch->started = true;
+	if (attached)
+		ch->in = ch->in_acked = s.in;
 	return 0;
 }
 
@@ -228,7 +299,7 @@ static int check_output(struct chan *ch, const struct frame *f)
 
 	if (u.bad || s > 1 || n == 0 || ch->out_eof[s] || offset != ch->out[s])
 		return -EBADMSG;
-	if (offset + n - ch->out_acked[s] > WIRE_WINDOW)
+	if (offset > OFFSET_MAX || offset + n - ch->out_acked[s] > WIRE_WINDOW)
 		return -EBADMSG;
 	ch->out[s] += n;
 	return 0;
@@ -240,9 +311,28 @@ static int check_output_eof(struct chan *ch, const struct frame *f)
 	unsigned s = unpack_u8(&u) - 1u;
 	uint64_t offset = unpack_u64(&u);
 
-	if (!unpack_ok(&u) || s > 1 || ch->out_eof[s] || offset != ch->out[s])
+	if (!unpack_ok(&u) || s > 1 || ch->out_eof[s] || offset != ch->out[s] ||
+	    offset > OFFSET_MAX)
 		return -EBADMSG;
 	ch->out_eof[s] = true;
+	return 0;
+}
+
+/* Only forward, and only where all that came before was acknowledged: an
+ * acknowledgement that is under way must not point in front of it. */
+static int check_gap(struct chan *ch, const struct frame *f)
+{
+	struct unpack u = unpack_init(f->payload, f->len);
+	unsigned s = unpack_u8(&u) - 1u;
+	uint64_t offset = unpack_u64(&u);
+
+	if (!unpack_ok(&u) || s > 1 || !ch->attach || !ch->started ||
+	    ch->out_eof[s] || offset > OFFSET_MAX ||
+	    ch->out[s] == OFFSET_NONE || ch->out[s] != ch->out_acked[s])
+		return -EBADMSG;
+	if (ch->out[s] != OFFSET_NOW && offset <= ch->out[s])
+		return -EBADMSG;
+	ch->out[s] = ch->out_acked[s] = offset;
 	return 0;
 }
 
@@ -274,52 +364,41 @@ static const struct {
 	[FRAME_OUTPUT_EOF - FRAME_PONG] = { check_output_eof, false },
 	[FRAME_INPUT_ACK - FRAME_PONG] = { check_input_ack, false },
 	[FRAME_EXIT - FRAME_PONG] = { check_exit, true },
+	[FRAME_ATTACHED - FRAME_PONG] = { check_started, false },
+	[FRAME_GAP - FRAME_PONG] = { check_gap, false },
 };
-
-static struct chan *find_chan(struct agent_link *g, uint32_t no)
-{
-	struct chan *ch;
-
-	if ((no & 255) >= g->n_slots)
-		return NULL;
-	ch = g->slot[no & 255];
-	return ch && ch->agent_no == no ? ch : NULL;
-}
 
 static int on_frame(struct endpoint *ep, const struct frame *f, uint8_t *raw)
 {
 	struct agent_link *g = container_of(ep, struct agent_link, ep);
 	unsigned type = (unsigned)f->type - FRAME_PONG;
-	struct relay *client;
 	struct chan *ch;
-	uint32_t no;
+	bool last;
+	int r;
 
 	if (f->flags)
 		return -EBADMSG;
 	if (f->type == FRAME_PONG)
 		return frame_pong(g, f, raw);
 	ch = find_chan(g, f->channel);
+	/* Agents of now tell the end also to those who left. */
+	if (!ch && f->type == FRAME_EXIT)
+		return FRAME_GO_ON;
 	if (!ch || type >= ARRAY_LEN(from_agent))
 		return -EBADMSG;
-	client = ch->client;
-	no = ch->client_no;
-	/* Nobody listens: output that was under way is dropped, unchecked. An
-	 * exit needs its start, though, also of a client that left between. */
-	if (!client && !from_agent[type].last) {
-		ch->started |= f->type == FRAME_STARTED;
+	/* Under way when the owner left: dropped, unchecked. */
+	if (!ch->ops)
 		return FRAME_GO_ON;
-	}
 	if (from_agent[type].check(ch, f) < 0)
 		return -EBADMSG;
-	if (from_agent[type].last)
-		chan_free(ch);
-	if (!client)
-		return FRAME_GO_ON;
 	box_of(g)->api->metrics.bytes_out += f->len;
-	endpoint_forward(&client->ep, raw, f, no);
-	if (from_agent[type].last)
-		relay_ended(client, no);
-	return relay_is_full(client) ? FRAME_STOP : FRAME_GO_ON;
+	last = from_agent[type].last;
+	if (last)
+		unlink_chan(ch);
+	r = ch->ops->frame(ch, f, raw, last);
+	if (last)
+		free(ch);
+	return r;
 }
 
 static const struct endpoint_ops agent_ops = {
@@ -354,6 +433,7 @@ int agent_connect(struct sandbox *s, struct err *e)
 		return err_set(e, ENOTCONN,
 			       "the agent of sandbox %s does not answer: %s",
 			       s->id, strerror(-fd));
+	g->n_connections++;
 	r = send_hello(&g->ep);
 	if (r == 0)
 		r = endpoint_open(&g->ep, &s->api->loop, fd, &agent_ops);

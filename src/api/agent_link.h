@@ -15,17 +15,39 @@
 #include "base/err.h"
 #include "base/list.h"
 
+struct chan;
 struct sandbox;
 struct relay;
 
-/* A process. Freed with its last frame. */
+/* What becomes of a channel's frames: its owner is a client that gets them as
+ * they are (relay.c), or a handler of ours (process.c). */
+struct chan_ops {
+	/*
+	 * A frame of the agent that passed all checks. `last`: the channel is
+	 * over, and freed when this returns. FRAME_STOP: the agent's frames
+	 * are to wait for endpoint_resume().
+	 */
+	int (*frame)(struct chan *ch, const struct frame *f, uint8_t *raw,
+		     bool last);
+	/* The agent is gone, and the channel with it. */
+	void (*failed)(struct chan *ch, int code, const char *msg);
+	/* agent_is_full() was true and is not any more; may be NULL. */
+	void (*drained)(struct chan *ch);
+};
+
+/* A client of a process. Freed with its last frame. */
 struct chan {
-	struct list node;     /* of the client */
-	struct relay *client; /* NULL: it left, nobody listens */
+	const struct chan_ops *ops; /* NULL: its owner left */
+	void *owner;
+	struct list node; /* the owner's */
 	struct agent_link *agent;
-	uint32_t client_no, agent_no;
-	uint64_t out[2], out_acked[2]; /* streams 1 and 2: agent to client */
+	uint32_t owner_no, agent_no;
+	unsigned connection; /* of the agent's, counted */
+	/* Streams 1 and 2, agent to client. With an attach, what it asked for
+	 * until the agent said where it starts. */
+	uint64_t out[2], out_acked[2];
 	uint64_t in, in_acked;
+	bool attach; /* to a process that was there; else it is a new one */
 	bool started, in_eof, out_eof[2];
 };
 
@@ -33,7 +55,9 @@ struct agent_link {
 	struct endpoint ep;
 	struct chan **slot; /* agent_no & 255 */
 	unsigned n_slots, n_chans;
+	unsigned n_connections;
 	uint32_t generation;
+	bool starved;       /* who has ops->drained was told to wait */
 	struct list relays; /* clients of this sandbox */
 	struct list pings;  /* in the order they were sent */
 };
@@ -45,10 +69,18 @@ int agent_connect(struct sandbox *s, struct err *e) MUST_CHECK;
 /* Closes the connection; all channels fail with this. */
 void agent_lost(struct agent_link *g, int code, const char *msg);
 
-/* A number for a new process; NULL when the agent has too many. */
-struct chan *chan_new(struct agent_link *g, struct relay *client,
-		      uint32_t client_no);
+/* A number at the agent; NULL when it has too many. */
+struct chan *chan_new(struct agent_link *g, const struct chan_ops *ops,
+		      void *owner, uint32_t owner_no);
+/* For an attach: where its streams start. */
+void chan_set_attach(struct chan *ch, const struct attach *at);
+/* A channel that the agent has not heard of. */
 void chan_free(struct chan *ch);
+/*
+ * The owner goes, the process stays; `lost`: the owner may come back. Not a
+ * word of the channel reaches it any more.
+ */
+void chan_leave(struct chan *ch, bool lost);
 
 /* FRAME_PING of a client; the answer goes back to it. */
 void agent_ping(struct agent_link *g, struct relay *client, uint8_t *raw,

@@ -51,6 +51,7 @@ struct process {
 	uint32_t number, pid;
 	uint64_t out[2]; /* received */
 	uint64_t in;     /* sent, over all clients of the process */
+	bool tty;        /* it has a terminal */
 
 	/* Private. */
 	struct chan *chan; /* NULL: closed or ended */
@@ -69,7 +70,10 @@ static inline bool process_is_open(const struct process *p)
 }
 
 void process_consumed(struct process *p, unsigned stream, size_t n);
-/* How many bytes were taken; less than `n`: room() comes later. */
+/*
+ * How many bytes were taken; less than `n`: room() comes later. An attached
+ * one takes nothing before started(). A closed one takes and drops all.
+ */
 size_t process_input(struct process *p, const void *data, size_t n);
 void process_input_eof(struct process *p);
 void process_resize(struct process *p, uint16_t rows, uint16_t cols);

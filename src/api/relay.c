@@ -37,13 +37,8 @@ static void relay_free(struct deferred *d)
 static void detach_all(struct relay *r)
 {
 	while (!list_empty(&r->chans)) {
-		struct chan *ch =
-			container_of(r->chans.next, struct chan, node);
-
-		list_del(&ch->node);
-		ch->client = NULL;
-		frame_put(endpoint_out(&ch->agent->ep), FRAME_DETACH, 0,
-			  ch->agent_no, &(uint8_t){ 1 }, 1);
+		chan_leave(container_of(r->chans.next, struct chan, node),
+			   true);
 	}
 }
 
@@ -93,18 +88,8 @@ static void relay_finish(struct relay *r)
 	finish_if_flushed(r); /* or on_drained() does */
 }
 
-void relay_fail(struct relay *r, uint32_t no, int code, const char *msg)
-{
-	struct buf b = { 0 };
-
-	pack_u32(&b, (uint32_t)code);
-	pack_str(&b, msg);
-	frame_put(endpoint_out(&r->ep), FRAME_FAILED, 0, no, buf_data(&b),
-		  buf_len(&b));
-	buf_done(&b);
-}
-
-void relay_ended(struct relay *r, uint32_t no)
+/* The last frame of a channel was queued, or the client left it. */
+static void relay_ended(struct relay *r, uint32_t no)
 {
 	r->n_chans--;
 	if (!r->run || no != 1 || r->finishing)
@@ -116,12 +101,47 @@ void relay_ended(struct relay *r, uint32_t no)
 		box_kill(r->box, NULL);
 }
 
-bool relay_is_full(const struct relay *r)
+/* A channel failed without the agent saying so. */
+static void relay_fail(struct relay *r, uint32_t no, int code, const char *msg)
+{
+	struct buf b = { 0 };
+
+	pack_u32(&b, (uint32_t)code);
+	pack_str(&b, msg);
+	frame_put(endpoint_out(&r->ep), FRAME_FAILED, 0, no, buf_data(&b),
+		  buf_len(&b));
+	buf_done(&b);
+	relay_ended(r, no);
+}
+
+/* Does the client take so little that its agent is to stop? */
+static bool is_full(const struct relay *r)
 {
 	size_t windows = (size_t)(r->n_chans + 1) * 2 * WIRE_WINDOW;
 
 	return buf_len(&r->ep.out) > windows + CLIENT_SLACK;
 }
+
+static int chan_frame(struct chan *ch, const struct frame *f, uint8_t *raw,
+		      bool last)
+{
+	struct relay *r = ch->owner;
+
+	endpoint_forward(&r->ep, raw, f, ch->owner_no);
+	if (last)
+		relay_ended(r, ch->owner_no);
+	return is_full(r) ? FRAME_STOP : FRAME_GO_ON;
+}
+
+static void chan_failed(struct chan *ch, int code, const char *msg)
+{
+	relay_fail(ch->owner, ch->owner_no, code, msg);
+}
+
+static const struct chan_ops relay_chan = {
+	.frame = chan_frame,
+	.failed = chan_failed,
+};
 
 void relays_finish(struct sandbox *s)
 {
@@ -143,47 +163,74 @@ static struct chan *find_chan(struct relay *r, uint32_t no)
 	list_each (n, next, &r->chans) {
 		struct chan *ch = container_of(n, struct chan, node);
 
-		if (ch->client_no == no)
+		if (ch->owner_no == no)
 			return ch;
 	}
 	return NULL;
 }
 
-/* A whole request: gets a channel at the agent, and the environment. */
-static int spawn(struct relay *r, uint32_t no, const void *p, size_t n)
+/* A number for a channel that the client does not have. */
+static bool is_new(struct relay *r, uint32_t no)
+{
+	return no != 0 && !find_chan(r, no);
+}
+
+/* A channel at the agent; NULL: the client was told why there is none. */
+static struct chan *open_chan(struct relay *r, uint32_t no)
 {
 	struct sandbox *s = r->box;
 	struct err e = { 0 };
 	struct chan *ch;
 	int rc;
 
-	if (no == 0 || find_chan(r, no))
-		return -EBADMSG;
 	rc = s->state == BOX_RUNNING
 		     ? agent_connect(s, &e)
 		     : err_set(&e, ENOTCONN, "the sandbox is being removed");
 	r->n_chans++;
 	if (rc < 0) {
 		relay_fail(r, no, -rc, e.msg);
-		relay_ended(r, no);
-		return FRAME_GO_ON;
+		return NULL;
 	}
-	ch = chan_new(&s->agent, r, no);
-	if (!ch) {
+	ch = chan_new(&s->agent, &relay_chan, r, no);
+	if (ch)
+		list_add(&r->chans, &ch->node);
+	else
 		relay_fail(r, no, EMFILE, "too many processes were started");
-		relay_ended(r, no);
+	return ch;
+}
+
+/* A whole request: gets a channel at the agent, and the environment. */
+static int spawn(struct relay *r, uint32_t no, const void *p, size_t n)
+{
+	AUTO(spawn_done) struct spawn sp = { 0 };
+	struct chan *ch;
+
+	if (!is_new(r, no) || spawn_get(p, n, &sp) < 0)
+		return -EBADMSG;
+	ch = open_chan(r, no);
+	if (!ch)
 		return FRAME_GO_ON;
-	}
-	list_add(&r->chans, &ch->node);
-	rc = spawn_with_env(endpoint_out(&s->agent.ep), ch->agent_no, p, n,
-			    s->spec.env);
-	if (rc == -E2BIG) {
+	if (spawn_put_env(endpoint_out(&ch->agent->ep), ch->agent_no, &sp,
+			  r->box->spec.env) < 0) {
 		chan_free(ch);
 		relay_fail(r, no, E2BIG, "arguments and environment too large");
-		relay_ended(r, no);
-		return FRAME_GO_ON;
 	}
-	return rc;
+	return FRAME_GO_ON;
+}
+
+static int frame_attach(struct relay *r, const struct frame *f, uint8_t *raw)
+{
+	struct attach at;
+	struct chan *ch;
+
+	if (!is_new(r, f->channel) || attach_get(f, &at) < 0)
+		return -EBADMSG;
+	ch = open_chan(r, f->channel);
+	if (ch) {
+		chan_set_attach(ch, &at);
+		endpoint_forward(&ch->agent->ep, raw, f, ch->agent_no);
+	}
+	return FRAME_GO_ON;
 }
 
 static int frame_spawn(struct relay *r, const struct frame *f)
@@ -211,7 +258,8 @@ static int check_input(struct chan *ch, const struct frame *f)
 	uint64_t offset = unpack_u64(&u), n = u.left;
 
 	if (u.bad || n == 0 || ch->in_eof || offset != ch->in ||
-	    offset + n - ch->in_acked > WIRE_WINDOW)
+	    offset + n - ch->in_acked > WIRE_WINDOW ||
+	    (ch->attach && !ch->started))
 		return -EBADMSG;
 	ch->in += n;
 	return 0;
@@ -244,7 +292,7 @@ static int check_ack(struct chan *ch, const struct frame *f)
 	uint64_t offset = unpack_u64(&u);
 
 	if (!unpack_ok(&u) || s > 1 || offset < ch->out_acked[s] ||
-	    offset > ch->out[s])
+	    offset > ch->out[s] || offset > OFFSET_MAX)
 		return -EBADMSG;
 	ch->out_acked[s] = offset;
 	return 0;
@@ -287,7 +335,12 @@ static int pass_on(struct relay *r, const struct frame *f, uint8_t *raw)
 	if (from_client[f->type](ch, f) < 0)
 		return -EBADMSG;
 	r->api->metrics.bytes_in += f->len;
-	endpoint_forward(&ch->agent->ep, raw, f, ch->agent_no);
+	if (f->type == FRAME_DETACH) {
+		chan_leave(ch, f->payload[0]);
+		relay_ended(r, f->channel);
+	} else {
+		endpoint_forward(&ch->agent->ep, raw, f, ch->agent_no);
+	}
 	return FRAME_GO_ON;
 }
 
@@ -302,6 +355,8 @@ static int on_frame(struct endpoint *ep, const struct frame *f, uint8_t *raw)
 		return -EBADMSG;
 	if (f->type == FRAME_SPAWN)
 		rc = frame_spawn(r, f);
+	else if (f->type == FRAME_ATTACH)
+		rc = frame_attach(r, f, raw);
 	else if (f->type == FRAME_PING)
 		rc = frame_ping(r, f, raw);
 	else

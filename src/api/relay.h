@@ -47,12 +47,5 @@ struct relay {
  */
 int relay_start(struct api *a, struct http_conn *c, struct sandbox *s, bool run,
 		struct err *e) MUST_CHECK;
-
-/* A channel failed without the agent saying so. */
-void relay_fail(struct relay *r, uint32_t no, int code, const char *msg);
-/* The last frame of a channel was queued; its struct chan is gone. */
-void relay_ended(struct relay *r, uint32_t no);
-/* Does the client take so little that its agent is to stop? */
-bool relay_is_full(const struct relay *r);
 /* The sandbox is gone: its clients follow when they have heard. */
 void relays_finish(struct sandbox *s);

@@ -1,12 +1,10 @@
 #include "api/spawn_env.h"
 
-#include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/auto.h"
-#include "wire/frame.h"
 
 static bool has_var(const struct spawn *s, const char *key)
 {
@@ -18,10 +16,14 @@ static bool has_var(const struct spawn *s, const char *key)
 	return false;
 }
 
-/* The new strings live in `text`, as "K=V" NUL "K=V" NUL ... */
-static void add_vars(struct spawn *s, json_t *env, struct buf *text)
+/*
+ * `both` gets the variables of the request and then those of `env`, whose
+ * strings live in `text` as "K=V" NUL "K=V" NUL ...
+ */
+static void join_vars(const struct spawn *s, json_t *env, struct spawn *both,
+		      struct buf *text)
 {
-	size_t have = s->envc, added = 0, i;
+	size_t added = 0, i;
 	const char *key, *at;
 	json_t *v;
 
@@ -32,28 +34,28 @@ static void add_vars(struct spawn *s, json_t *env, struct buf *text)
 		buf_add(text, "", 1);
 		added++;
 	}
-	s->env = xrealloc(s->env, (have + added + 1) * sizeof(*s->env));
+	both->envc = s->envc + added;
+	both->env = xcalloc(both->envc + 1, sizeof(*both->env));
+	for (i = 0; i < s->envc; i++)
+		both->env[i] = s->env[i];
 	at = buf_data(text);
-	for (i = 0; i < added; i++) {
-		s->env[have + i] = at;
+	for (; i < both->envc; i++) {
+		both->env[i] = at;
 		at += strlen(at) + 1;
 	}
-	s->env[have + added] = NULL;
-	s->envc = have + added;
 }
 
-int spawn_with_env(struct buf *out, uint32_t channel, const void *p, size_t n,
-		   json_t *env)
+int spawn_put_env(struct buf *out, uint32_t channel, const struct spawn *s,
+		  json_t *env)
 {
 	AUTO(buf_done) struct buf text = { 0 };
-	struct spawn s;
-	int r = spawn_get(p, n, &s);
+	struct spawn both = *s;
+	int r;
 
-	if (r < 0)
-		return r;
-	if (env && json_object_size(env) > 0)
-		add_vars(&s, env, &text);
-	r = spawn_put(out, channel, &s);
-	spawn_done(&s);
+	if ((s->flags & SPAWN_BUILTIN) || json_object_size(env) == 0)
+		return spawn_put(out, channel, s);
+	join_vars(s, env, &both, &text);
+	r = spawn_put(out, channel, &both);
+	free(both.env);
 	return r;
 }

@@ -194,6 +194,12 @@ void attach_put(struct buf *b, uint32_t channel, const struct attach *at)
 	buf_done(&p);
 }
 
+static bool is_start(uint64_t offset)
+{
+	return offset <= OFFSET_MAX || offset == OFFSET_NOW ||
+	       offset == OFFSET_NONE;
+}
+
 int attach_get(const struct frame *f, struct attach *at)
 {
 	struct unpack u = unpack_init(f->payload, f->len);
@@ -203,7 +209,8 @@ int attach_get(const struct frame *f, struct attach *at)
 	at->out[0] = unpack_u64(&u);
 	at->out[1] = unpack_u64(&u);
 	if (!unpack_ok(&u) || strlen(at->tag) > TAG_MAX ||
-	    (at->number == 0) == (*at->tag == '\0'))
+	    (at->number == 0) == (*at->tag == '\0') || !is_start(at->out[0]) ||
+	    !is_start(at->out[1]))
 		return -EBADMSG;
 	return 0;
 }
@@ -235,7 +242,9 @@ int started_get(const struct frame *f, struct started *s)
 		pty = unpack_u8(&u);
 	}
 	s->pty = pty == 1;
-	return unpack_ok(&u) && pty <= 1 && s->number != 0 ? 0 : -EBADMSG;
+	if (!unpack_ok(&u) || pty > 1 || s->number == 0 || s->in > OFFSET_MAX)
+		return -EBADMSG;
+	return 0;
 }
 
 void exit_put(struct buf *b, uint32_t channel, const struct exit_info *x)

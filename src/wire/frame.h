@@ -143,8 +143,14 @@ int spawn_put(struct buf *b, uint32_t channel,
 int spawn_get(const void *p, size_t n, struct spawn *s) MUST_CHECK;
 void spawn_done(struct spawn *s);
 
-/* As an offset: what comes from now on. */
+/* No stream goes further: what a signed integer holds. */
+#define OFFSET_MAX ((uint64_t)INT64_MAX)
+/* In an attach, for a stream: what comes from now on. The agent answers with
+ * a GAP, which says where that is. */
 #define OFFSET_NOW UINT64_MAX
+/* The same: nothing at all. The channel does not hold the process for this
+ * stream, and hears of the exit whether the stream's end came or not. */
+#define OFFSET_NONE (UINT64_MAX - 1)
 
 struct attach {
 	uint32_t number; /* 0: by its tag */

@@ -16,8 +16,9 @@ import threading
 import time
 
 import harness
-from harness import (EXIT, FAILED, INPUT, INPUT_ACK, INPUT_EOF, MAGIC, OUTPUT,
-                     OUTPUT_EOF, PING, PONG, SPAWN, STARTED)
+from harness import (ATTACH, ATTACHED, EXIT, FAILED, GAP, INPUT, INPUT_ACK,
+                     INPUT_EOF, MAGIC, OUTPUT, OUTPUT_EOF, PING, PONG, SPAWN,
+                     STARTED)
 
 (HELLO, LAUNCH, KILL, KILL_ALL, NEXT, STAT, IMAGE_IMPORT, IMAGE_COMMIT,
  IMAGE_REMOVE, IMAGE_NEXT, HOST, ENDED) = range(1, 13)
@@ -84,12 +85,43 @@ class Peer(harness.Wire):
     def output(self, channel, data, stream=1, offset=0):
         self.send(OUTPUT, channel, struct.pack("<BQ", stream, offset) + data)
 
+    def gap(self, channel, offset, stream=1):
+        self.send(GAP, channel, struct.pack("<BQ", stream, offset))
+
+    def attached(self, channel, number=1, pid=2, offset=0, pty=0):
+        self.send(ATTACHED, channel, struct.pack("<IIQB", pid, number, offset,
+                                                 pty))
+
     def exit(self, channel, code=0):
         self.send(EXIT, channel, struct.pack("<BIQQQ", 0, code, 0, 0, 0))
+
+    def heard(self):
+        """The next frame that is not a ping."""
+        while True:
+            kind, channel, payload = self.recv()
+            if kind != PING:
+                return kind, channel, payload
+            self.send(PONG, channel, payload)
+
+    def asked(self):
+        """The next attach: (channel, number, tag, stdout, stderr)."""
+        kind, channel, payload = self.heard()
+        if kind != ATTACH:
+            raise ValueError(f"frame {kind} before an attach")
+        number, n = struct.unpack_from("<II", payload)
+        tag = payload[8:8 + n].decode()
+        return (channel, number, tag) + struct.unpack_from("<QQ", payload, 9 + n)
 
     def spawned(self):
         """The next request: (channel, argv, env)."""
         raw, more = b"", True
+        while len(self.buf) < 12:
+            self._more()
+        while self.buf[4] == PING:
+            _, channel, payload = self.recv()
+            self.send(PONG, channel, payload)
+            while len(self.buf) < 12:
+                self._more()
         while more:
             while len(self.buf) < 12:
                 self._more()

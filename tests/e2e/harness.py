@@ -222,6 +222,10 @@ class Wire:
             if not body:
                 return
 
+    def attach(self, number=0, tag="", out=(0, 0), channel=1):
+        self.send(ATTACH, channel, struct.pack("<I", number) + pack_str(tag) +
+                  struct.pack("<QQ", *out))
+
     def signal(self, number, channel=1):
         self.send(SIGNAL, channel, struct.pack("<B", number))
 

@@ -14,11 +14,13 @@ import unittest
 import fake_warden
 import harness
 from fake_warden import (IMAGE_REMOVE, KILL, LAUNCH, LAUNCH_SPEC, Api, polite)
-from harness import (ACK, DETACH, EXIT, FAILED, INPUT, INPUT_ACK, INPUT_EOF,
-                     OUTPUT, OUTPUT_EOF, PING, PONG, SIGNAL, SLOW, SPAWN,
-                     STARTED, WINDOW, Wire, WireError, wait_for)
+from harness import (ACK, ATTACH, ATTACHED, DETACH, EXIT, FAILED, GAP, INPUT,
+                     INPUT_ACK, INPUT_EOF, OUTPUT, OUTPUT_EOF, PING, PONG,
+                     SIGNAL, SLOW, SPAWN, STARTED, WINDOW, Wire, WireError,
+                     wait_for)
 
 EPROTO, ENOTCONN = 71, 107
+OFFSET_NOW, OFFSET_NONE, OFFSET_MAX = 2**64 - 1, 2**64 - 2, 2**63 - 1
 
 
 def hostile(action):
@@ -27,6 +29,18 @@ def hostile(action):
         peer.hello()
         channel, argv, env = peer.spawned()
         peer.send(STARTED, channel, struct.pack("<II", 2, 1))
+        action(peer, channel)
+        while True:
+            peer.recv()
+    return behave
+
+
+def hostile_attach(action):
+    """The same for one that is asked to attach."""
+    def behave(peer):
+        peer.hello()
+        channel = peer.asked()[0]
+        peer.attached(channel)
         action(peer, channel)
         while True:
             peer.recv()
@@ -79,7 +93,37 @@ LIES = {
         FAILED, ch, struct.pack("<II", 1, 5000) + b"a" * 5000 + b"\0"),
     "a second hello": lambda p, ch: p.sock.sendall(
         harness.MAGIC + struct.pack("<HHI", 1, 1, 0) + bytes(16)),
+    "a gap for a new process": lambda p, ch: p.gap(ch, 1),
+    "attached to a new process": lambda p, ch: p.attached(ch),
     "exit and more": lambda p, ch: (p.exit(ch), p.output(ch, b"x")),
+}
+
+# The client attached with the offsets 1000 and OFFSET_NOW.
+ATTACH_LIES = {
+    "attached twice": lambda p, ch: p.attached(ch),
+    "started": lambda p, ch: p.send(STARTED, ch, struct.pack("<II", 2, 1)),
+    "a gap backwards": lambda p, ch: p.gap(ch, 999),
+    "a gap of nothing": lambda p, ch: p.gap(ch, 1000),
+    "a gap out of the world": lambda p, ch: p.gap(ch, OFFSET_MAX + 1),
+    "a gap to never": lambda p, ch: p.gap(ch, OFFSET_NOW, 2),
+    "a gap of stream 0": lambda p, ch: p.gap(ch, 2000, 0),
+    "a gap of stream 3": lambda p, ch: p.gap(ch, 2000, 3),
+    "a short gap": lambda p, ch: p.send(GAP, ch, b"\1"),
+    "a gap over what was not acknowledged": lambda p, ch: (
+        p.output(ch, b"x", 1, 1000), p.gap(ch, 2000)),
+    "a gap after the end": lambda p, ch: (
+        p.send(OUTPUT_EOF, ch, struct.pack("<BQ", 1, 1000)), p.gap(ch, 2000)),
+    "output from before": lambda p, ch: p.output(ch, b"x", 1, 0),
+    "output from elsewhere after a gap": lambda p, ch: (
+        p.gap(ch, 2000), p.output(ch, b"x", 1, 1000)),
+    "output without the gap that says where":
+        lambda p, ch: p.output(ch, b"x", 2, 0),
+    "output from never": lambda p, ch: p.output(ch, b"x", 2, OFFSET_NOW),
+    "an end at never":
+        lambda p, ch: p.send(OUTPUT_EOF, ch, struct.pack("<BQ", 2, OFFSET_NOW)),
+    "past the end of numbers": lambda p, ch: (
+        p.gap(ch, OFFSET_MAX), p.output(ch, b"xx", 1, OFFSET_MAX),
+        p.output(ch, b"x", 1, OFFSET_MAX + 2)),
 }
 
 
@@ -127,6 +171,41 @@ class HostileAgent(ApiCase):
                 x.close()
                 self.a.rm(box)
         self.assertEqual(self.a.ids(), [other])
+
+    def test_attach_lies(self):
+        for name, lie in ATTACH_LIES.items():
+            with self.subTest(name):
+                self.w.behave = hostile_attach(lie)
+                box = self.a.create()
+                x = self.a.exec_wire(box)
+                x.attach(1, out=(1000, OFFSET_NOW))
+                kind = None
+                while kind != FAILED:
+                    kind, channel, payload = x.recv()
+                    self.assertEqual(channel, 1)
+                self.assertEqual(struct.unpack_from("<I", payload)[0], EPROTO)
+                x.close()
+                self.a.rm(box)
+
+    def test_bad_attached(self):
+        cases = {
+            "no number": struct.pack("<IIQB", 2, 0, 0, 0),
+            "a terminal and a half": struct.pack("<IIQB", 2, 1, 0, 2),
+            "input out of the world":
+                struct.pack("<IIQB", 2, 1, OFFSET_MAX + 1, 0),
+            "as a start": struct.pack("<II", 2, 1),
+        }
+        for name, payload in cases.items():
+            with self.subTest(name):
+                def behave(peer):
+                    peer.hello()
+                    peer.send(ATTACHED, peer.asked()[0], payload)
+                    peer.recv()
+                self.w.behave = behave
+                x = self.a.exec_wire(self.a.create())
+                x.attach(1)
+                self.assertEqual(x.recv()[0], FAILED)
+                x.close()
 
     def test_no_hello(self):
         def behave(peer):
@@ -303,6 +382,23 @@ class HostileClient(ApiCase):
                                      frame(SIGNAL, 1, b"\x0f")],
             "two half spawns": [frame(SPAWN, 2, part, flags=1),
                                 frame(SPAWN, 3, part, flags=1)],
+            "an attach to nothing": [frame(ATTACH, 2, attach_body(0, ""))],
+            "an attach to two": [frame(ATTACH, 2, attach_body(1, "t"))],
+            "an attach with a long tag":
+                [frame(ATTACH, 2, attach_body(0, "t" * 65))],
+            "an attach past the end of numbers":
+                [frame(ATTACH, 2, attach_body(1, "", OFFSET_MAX + 1))],
+            "an attach on a channel in use":
+                [frame(ATTACH, 1, attach_body(1, ""))],
+            "an attach on channel 0": [frame(ATTACH, 0, attach_body(1, ""))],
+            "a short attach": [frame(ATTACH, 2, b"\1\0\0\0")],
+            "input before it is attached": [
+                frame(ATTACH, 2, attach_body(1, "")),
+                frame(INPUT, 2, struct.pack("<Q", 0) + b"x")],
+            "an ack of never": [
+                frame(ATTACH, 2, attach_body(1, "", OFFSET_NOW)),
+                frame(ACK, 2, struct.pack("<BQ", 1, OFFSET_NOW))],
+            "detach of 2": [frame(DETACH, 1, b"\2")],
             "a request": [b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"],
         }
         fds = None
@@ -369,9 +465,10 @@ class HostileClient(ApiCase):
             channel, _, _ = peer.spawned()
             peer.send(STARTED, channel, struct.pack("<II", 2, 1))
             frames.append(peer.recv())
-            # Under way when the client left: dropped.
-            peer.output(channel, b"too late")
+            # Under way when the client left: dropped, whatever it is.
+            peer.output(channel, b"too late", offset=77)
             peer.exit(channel)
+            peer.gap(channel, 0)
             _, argv, _ = peer.spawned()
             frames.append(argv)
         self.w.behave = listen
@@ -382,13 +479,87 @@ class HostileClient(ApiCase):
         self.assertEqual(x.recv()[:2], (STARTED, 5))
         x.close()
         wait_for("a detach", lambda: frames, 3)
-        self.assertEqual(frames[0][0], DETACH)
+        self.assertEqual(frames[0][::2], (DETACH, b"\1"))
         self.fds_settle(fds)
         y = self.a.exec_wire(box)
         y.spawn(["second"])
         wait_for("the next request", lambda: frames[1:], 3)
         self.assertEqual(frames[1], ["second"])
         self.assertFalse(self.a.api("GET", f"/v1/sandboxes/{box}").json["degraded"])
+
+    def test_client_attaches(self):
+        """Frames of an attach go through; a detach frees the number."""
+        heard = []
+
+        def behave(peer):
+            peer.hello()
+            for _ in range(2):
+                channel, number, tag, out, err = peer.asked()
+                heard.append((number, tag, out, err))
+                peer.attached(channel, 7, offset=50)
+                peer.gap(channel, 2000)
+                peer.gap(channel, 10, 2)
+                peer.output(channel, b"now", 1, 2000)
+                while heard[-1][0] != DETACH:
+                    heard.append(peer.heard()[::2])
+            peer.heard()
+        self.w.behave = behave
+        box = self.a.create()
+        x = self.a.exec_wire(box)
+        for tag, number in (("", 7), ("web", 0)):
+            heard.clear()
+            x.attach(number, tag, (1000, OFFSET_NOW), channel=3)
+            self.assertEqual(x.recv(), (ATTACHED, 3,
+                                        struct.pack("<IIQB", 2, 7, 50, 0)))
+            self.assertEqual(x.recv(), (GAP, 3, struct.pack("<BQ", 1, 2000)))
+            self.assertEqual(x.recv(), (GAP, 3, struct.pack("<BQ", 2, 10)))
+            self.assertEqual(x.recv()[2][9:], b"now")
+            x.send(ACK, 3, struct.pack("<BQ", 1, 2003))
+            x.send(INPUT, 3, struct.pack("<Q", 50) + b"in")
+            x.send(DETACH, 3, b"\0")
+            wait_for("a detach", lambda: heard[-1:] == [(DETACH, b"\0")], 3)
+            self.assertEqual(heard, [
+                (number, tag, 1000, OFFSET_NOW),
+                (ACK, struct.pack("<BQ", 1, 2003)),
+                (INPUT, struct.pack("<Q", 50) + b"in"), (DETACH, b"\0")])
+
+    def test_clients_come_and_go(self):
+        """More often than there are channels; all are free again."""
+        def behave(peer):
+            peer.hello()
+            while True:
+                kind, channel, _ = peer.heard()
+                if kind == ATTACH:
+                    peer.attached(channel)
+        self.w.behave = behave
+        x = self.a.exec_wire(self.a.create())
+        for n in range(600):
+            x.attach(1, channel=1)
+            self.assertEqual(x.recv()[:2], (ATTACHED, 1))
+            x.send(DETACH, 1, b"\1")
+
+    def test_agent_that_does_not_answer_pings(self):
+        """Those who left are remembered, up to the limit of channels."""
+        def behave(peer):
+            peer.hello()
+            while True:
+                kind, channel, _ = peer.recv()
+                if kind == ATTACH:
+                    peer.attached(channel)
+                elif kind == DETACH:
+                    peer.exit(channel)
+        self.w.behave = behave
+        x = self.a.exec_wire(self.a.create())
+        for n in range(256):
+            x.attach(1, channel=n + 1)
+            x.send(DETACH, n + 1, b"\1")
+        x.attach(1, channel=1000)
+        while True:
+            kind, channel, payload = x.recv()
+            if channel == 1000:
+                break
+        self.assertEqual((kind, struct.unpack_from("<I", payload)[0]),
+                         (FAILED, 24))
 
     def test_run_client_leaves(self):
         x = self.a.run_wire()
@@ -454,6 +625,11 @@ def spawn_body(argv):
     body += struct.pack("<I", len(argv))
     body += b"".join(harness.pack_str(w) for w in argv)
     return body + struct.pack("<I", 0)
+
+
+def attach_body(number, tag, out=0, err=0):
+    return (struct.pack("<I", number) + harness.pack_str(tag) +
+            struct.pack("<QQ", out, err))
 
 
 class NoWarden(ApiCase):
