@@ -22,12 +22,13 @@ static struct {
 	size_t n;
 } run;
 
-static void on_ready(struct io *io, uint32_t events);
+static void on_ready(struct http_stream *s, uint32_t events);
 static void on_turn(struct deferred *d);
 
 void endpoint_init(struct endpoint *ep)
 {
-	*ep = (struct endpoint){ .io.fd = -1 };
+	*ep = (struct endpoint){ 0 };
+	http_stream_init(&ep->stream);
 	list_init(&ep->turn.node);
 }
 
@@ -39,23 +40,32 @@ static void queue_turn(struct endpoint *ep)
 	loop_defer(ep->loop, &ep->turn, on_turn);
 }
 
-int endpoint_open(struct endpoint *ep, struct loop *l, int fd,
+int endpoint_take(struct endpoint *ep, struct http_stream *s,
 		  const struct endpoint_ops *ops)
 {
 	int r;
 
 	ep->ops = ops;
-	ep->loop = l;
-	r = io_add(l, &ep->io, fd, EPOLLIN, on_ready);
+	ep->loop = s->loop;
+	http_stream_move(&ep->stream, s);
+	r = http_stream_watch(&ep->stream, EPOLLIN, on_ready);
 	if (r < 0) {
-		close(fd);
-		ep->io.fd = -1;
+		http_stream_close(&ep->stream);
 		return r;
 	}
 	/* Bytes may have come with what was handed over. */
 	ep->look = buf_len(&ep->in) > 0;
 	queue_turn(ep);
 	return 0;
+}
+
+int endpoint_open(struct endpoint *ep, struct loop *l, int fd,
+		  const struct endpoint_ops *ops)
+{
+	struct http_stream s;
+
+	http_stream_open(&s, l, fd);
+	return endpoint_take(ep, &s, ops);
 }
 
 void endpoint_close(struct endpoint *ep)
@@ -65,8 +75,7 @@ void endpoint_close(struct endpoint *ep)
 	if (ep->queued)
 		list_del(&ep->turn.node);
 	ep->queued = false;
-	if (ep->loop)
-		io_close(ep->loop, &ep->io);
+	http_stream_close(&ep->stream);
 	buf_done(&ep->in);
 	buf_done(&ep->out);
 	ep->last = 0;
@@ -88,12 +97,9 @@ static void watch(struct endpoint *ep)
 
 	if (buf_len(&ep->out) > 0)
 		ev |= EPOLLOUT;
-	if (!ep->io.armed && endpoint_is_open(ep) && ev) {
-		if (io_add(ep->loop, &ep->io, ep->io.fd, ev, on_ready) < 0)
-			lost(ep, -ENOMEM);
-		return;
-	}
-	io_set(ep->loop, &ep->io, ev);
+	if (endpoint_is_open(ep) &&
+	    http_stream_watch(&ep->stream, ev, on_ready) < 0)
+		lost(ep, -ENOMEM);
 }
 
 /* Writes what is queued; the endpoint may be lost afterwards. */
@@ -102,7 +108,7 @@ static void flush(struct endpoint *ep)
 	bool had = buf_len(&ep->out) > 0;
 
 	while (buf_len(&ep->out) > 0) {
-		ssize_t n = buf_write(&ep->out, ep->io.fd);
+		ssize_t n = http_stream_drain(&ep->stream, &ep->out);
 
 		if (n == -EAGAIN)
 			break;
@@ -129,9 +135,7 @@ static void end_run(void)
 	run.to = NULL;
 	if (!to || run.n == 0)
 		return;
-	do
-		n = write(to->io.fd, run.p, run.n);
-	while (n < 0 && errno == EINTR);
+	n = http_stream_write(&to->stream, run.p, run.n);
 	if (n < 0)
 		n = 0;
 	if ((size_t)n < run.n) {
@@ -240,11 +244,10 @@ static void pump(struct endpoint *ep)
 
 	memcpy(scratch, buf_data(&ep->in), have);
 	if (have < SCRATCH) {
-		do
-			n = read(ep->io.fd, scratch + have, SCRATCH - have);
-		while (n < 0 && errno == EINTR);
-		if (n < 0 && errno != EAGAIN) {
-			lost(ep, -errno);
+		n = http_stream_read(&ep->stream, scratch + have,
+				     SCRATCH - have);
+		if (n < 0 && n != -EAGAIN) {
+			lost(ep, (int)n);
 			return;
 		}
 	}
@@ -262,9 +265,9 @@ static void pump(struct endpoint *ep)
 	watch(ep);
 }
 
-static void on_ready(struct io *io, uint32_t events)
+static void on_ready(struct http_stream *s, uint32_t events)
 {
-	struct endpoint *ep = container_of(io, struct endpoint, io);
+	struct endpoint *ep = container_of(s, struct endpoint, stream);
 
 	if (events & EPOLLOUT)
 		flush(ep);
@@ -275,7 +278,7 @@ static void on_ready(struct io *io, uint32_t events)
 			pump(ep);
 	} else if (events & (EPOLLHUP | EPOLLERR)) {
 		/* Cannot be masked: heard of again after the resume. */
-		io_del(ep->loop, io);
+		http_stream_unwatch(s);
 	}
 }
 

@@ -1,5 +1,5 @@
 /*
- * One end of a relay: a stream socket that carries frames, to a client or to
+ * One end of a relay: a stream that carries frames, to a client or to
  * an agent. Both are outsiders.
  *
  * Frames go from one endpoint to another without a copy: they are read into
@@ -14,6 +14,7 @@
 
 #include "base/buf.h"
 #include "base/loop.h"
+#include "http/stream.h"
 #include "wire/frame.h"
 
 struct endpoint;
@@ -36,7 +37,7 @@ struct endpoint_ops {
 struct endpoint {
 	const struct endpoint_ops *ops;
 	struct loop *loop;
-	struct io io;
+	struct http_stream stream;
 	struct buf in;  /* the start of a frame, or what waits for a resume */
 	struct buf out; /* not taken yet */
 	size_t last;    /* 1 + where the last frame in `out` starts; 0: sent */
@@ -48,14 +49,17 @@ struct endpoint {
 };
 
 void endpoint_init(struct endpoint *ep);
-/* Takes over the (non-blocking) descriptor. */
+/* Takes over the connection, also when it fails. */
+int endpoint_take(struct endpoint *ep, struct http_stream *s,
+		  const struct endpoint_ops *ops) MUST_CHECK;
+/* The same with a (non-blocking) socket. */
 int endpoint_open(struct endpoint *ep, struct loop *l, int fd,
 		  const struct endpoint_ops *ops) MUST_CHECK;
 /* Silent: no callback follows. Harmless when closed. */
 void endpoint_close(struct endpoint *ep);
 static inline bool endpoint_is_open(const struct endpoint *ep)
 {
-	return ep->io.fd >= 0;
+	return http_stream_is_open(&ep->stream);
 }
 
 /* The queue to append to; leaves at the end of this turn of the loop. */

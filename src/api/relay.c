@@ -76,7 +76,7 @@ static void on_linger(struct timer *t)
 static void finish_if_flushed(struct relay *r)
 {
 	if (r->finishing && buf_len(endpoint_out(&r->ep)) == 0)
-		shutdown(r->ep.io.fd, SHUT_WR);
+		http_stream_shutdown(&r->ep.stream);
 }
 
 static void relay_finish(struct relay *r)
@@ -404,17 +404,17 @@ static int put_hello(struct buf *out)
 }
 
 static int upgrade(struct relay *r, struct http_conn *c, struct sandbox *s,
-		   int *fd)
+		   struct http_stream *stream)
 {
 	const struct http_field extra[] = { { "Sandbox-Id", s->id }, { 0 } };
-	int rc =
-		http_upgrade(c, WIRE_UPGRADE, extra, fd, &r->ep.in, &r->ep.out);
+	int rc = http_upgrade(c, WIRE_UPGRADE, extra, stream, &r->ep.in,
+			      &r->ep.out);
 
 	if (rc < 0)
 		return rc;
 	rc = put_hello(&r->ep.out);
 	if (rc < 0)
-		close(*fd);
+		http_stream_close(stream);
 	return rc;
 }
 
@@ -422,7 +422,8 @@ int relay_start(struct api *a, struct http_conn *c, struct sandbox *s, bool run,
 		struct err *e)
 {
 	struct relay *r = xcalloc(1, sizeof(*r));
-	int fd = -1, rc;
+	struct http_stream stream;
+	int rc;
 
 	r->api = a;
 	r->box = s;
@@ -430,9 +431,9 @@ int relay_start(struct api *a, struct http_conn *c, struct sandbox *s, bool run,
 	list_init(&r->node);
 	list_init(&r->chans);
 	endpoint_init(&r->ep);
-	rc = upgrade(r, c, s, &fd);
+	rc = upgrade(r, c, s, &stream);
 	if (rc == 0)
-		rc = endpoint_open(&r->ep, &a->loop, fd, &client_ops);
+		rc = endpoint_take(&r->ep, &stream, &client_ops);
 	if (rc < 0) {
 		relay_free(&r->gone);
 		return err_set(e, -rc, "hand over the connection: %s",

@@ -11,6 +11,7 @@
 
 #include "http/chunked.h"
 #include "http/server.h"
+#include "http/stream.h"
 
 enum conn_state {
 	CONN_HEAD,    /* a head is missing, wholly or in part */
@@ -36,7 +37,7 @@ typedef void http_end_fn(struct http_conn *c, void *owner);
 
 struct http_conn {
 	struct http_server *server;
-	struct io io;
+	struct http_stream stream;
 	struct list node;
 	struct timer read_timer, write_timer;
 	struct deferred kick, bury;
@@ -81,9 +82,11 @@ struct http_conn {
 void conn_drive(struct http_conn *c);
 /* conn_drive() at the end of this turn of the loop. */
 void conn_kick(struct http_conn *c);
-/* Takes the connection out of the server; the socket stays open. */
+/* Takes the connection out of the server; the stream stays open. */
 void conn_forget(struct http_conn *c);
 void conn_make_id(struct http_conn *c);
+/* Watches for one more kind of event, or one less. */
+void conn_watch(struct http_conn *c, uint32_t more, uint32_t less);
 const char *server_date(struct http_server *s);
 
 /* request.c: each takes one step and says whether there may be another. */

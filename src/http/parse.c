@@ -16,8 +16,15 @@
 
 /* Fields that mean something to us and must not come twice. */
 static const char *const singles[] = {
-	"host",         "content-length", "transfer-encoding",
-	"content-type", "expect",         "authorization",
+	"host",
+	"content-length",
+	"transfer-encoding",
+	"content-type",
+	"expect",
+	"authorization",
+	"origin",
+	"sec-websocket-key",
+	"sec-websocket-version",
 };
 
 static int refuse(const char **why, int status, const char *text)

@@ -81,14 +81,11 @@ void conn_flush(struct http_conn *c)
 	if (c->blocked || c->state == CONN_CLOSED)
 		return;
 	while (buf_len(&c->out) > 0 && !c->broken) {
-		ssize_t n = send(c->io.fd, buf_data(&c->out), buf_len(&c->out),
-				 MSG_NOSIGNAL);
+		ssize_t n = http_stream_drain(&c->stream, &c->out);
 
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0 && errno == EAGAIN) {
+		if (n == -EAGAIN) {
 			c->blocked = true;
-			io_set(l, &c->io, c->io.events | EPOLLOUT);
+			conn_watch(c, EPOLLOUT, 0);
 			if (moved || c->write_timer.slot == 0)
 				timer_set(l, &c->write_timer,
 					  c->server->write_ms,
@@ -101,10 +98,9 @@ void conn_flush(struct http_conn *c)
 			return;
 		}
 		moved = true;
-		buf_eat(&c->out, (size_t)n);
 	}
 	timer_del(l, &c->write_timer);
-	io_set(l, &c->io, c->io.events & ~(uint32_t)EPOLLOUT);
+	conn_watch(c, 0, EPOLLOUT);
 }
 
 static void add_field(struct buf *b, const char *name, const char *value)
@@ -278,22 +274,20 @@ void http_reply_end(struct http_conn *c)
 }
 
 /* Sends all of `b` now or fails: an upgrade cannot wait. */
-static int send_now(int fd, struct buf *b)
+static int send_now(struct http_stream *s, struct buf *b)
 {
 	while (buf_len(b) > 0) {
-		ssize_t n = send(fd, buf_data(b), buf_len(b), MSG_NOSIGNAL);
+		ssize_t n = http_stream_drain(s, b);
 
-		if (n < 0 && errno != EINTR)
-			return -errno;
-		if (n > 0)
-			buf_eat(b, (size_t)n);
+		if (n < 0)
+			return (int)n;
 	}
 	return 0;
 }
 
 int http_upgrade(struct http_conn *c, const char *protocol,
-		 const struct http_field *extra, int *fd, struct buf *in,
-		 struct buf *out)
+		 const struct http_field *extra, struct http_stream *to,
+		 struct buf *in, struct buf *out)
 {
 	int r = 0;
 
@@ -310,14 +304,14 @@ int http_upgrade(struct http_conn *c, const char *protocol,
 	if (out)
 		buf_add(out, buf_data(&c->out), buf_len(&c->out));
 	else
-		r = send_now(c->io.fd, &c->out);
+		r = send_now(&c->stream, &c->out);
 	if (r < 0) {
 		c->broken = true;
 		conn_kick(c);
 		return r;
 	}
 	conn_forget(c);
-	*fd = take_fd(&c->io.fd);
+	http_stream_move(to, &c->stream);
 	buf_add(in, buf_data(&c->in), buf_len(&c->in));
 	return 0;
 }

@@ -34,9 +34,14 @@ int http_peer(struct http_conn *c, struct ucred *peer)
 
 	if (!c->server->is_unix)
 		return -EOPNOTSUPP;
-	if (getsockopt(c->io.fd, SOL_SOCKET, SO_PEERCRED, peer, &n) < 0)
+	if (getsockopt(c->stream.io.fd, SOL_SOCKET, SO_PEERCRED, peer, &n) < 0)
 		return -errno;
 	return 0;
+}
+
+bool http_is_local(const struct http_conn *c)
+{
+	return c->server->is_unix;
 }
 
 void http_own(struct http_conn *c, void *owner,
@@ -254,12 +259,11 @@ bool conn_wants_read(const struct http_conn *c)
 static void drop_input(struct http_conn *c)
 {
 	char waste[16 * 1024];
-	ssize_t n = read(c->io.fd, waste, sizeof(waste));
+	ssize_t n = http_stream_read(&c->stream, waste, sizeof(waste));
 
 	if (n > 0)
 		c->lingered += (uint64_t)n;
-	if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR) ||
-	    c->lingered > LINGER_MAX)
+	if (n == 0 || (n < 0 && n != -EAGAIN) || c->lingered > LINGER_MAX)
 		c->broken = true;
 }
 
@@ -275,7 +279,7 @@ void conn_read(struct http_conn *c)
 	}
 	if (c->state == CONN_REQUEST)
 		max = HTTP_READ_MAX;
-	n = buf_read(&c->in, c->io.fd, max);
+	n = http_stream_fill(&c->stream, &c->in, max);
 	if (n > 0 || n == -EAGAIN)
 		return;
 	if (n == 0 && c->state == CONN_REQUEST)

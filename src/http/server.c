@@ -45,7 +45,7 @@ void conn_forget(struct http_conn *c)
 	struct http_server *s = c->server;
 
 	c->state = CONN_CLOSED;
-	io_del(s->loop, &c->io);
+	http_stream_unwatch(&c->stream);
 	timer_del(s->loop, &c->read_timer);
 	timer_del(s->loop, &c->write_timer);
 	if (c->kicked)
@@ -65,7 +65,7 @@ static void conn_close(struct http_conn *c)
 	c->owner = NULL;
 	c->on_gone = NULL;
 	conn_forget(c);
-	io_close(c->server->loop, &c->io);
+	http_stream_close(&c->stream);
 	if (on_gone)
 		on_gone(c, owner);
 }
@@ -95,7 +95,7 @@ static void finish_request(struct http_conn *c)
 		buf_done(&c->in);
 	if (c->close_after) {
 		/* A socket closed with unread input would reset the answer. */
-		shutdown(c->io.fd, SHUT_WR);
+		http_stream_shutdown(&c->stream);
 		c->state = CONN_LINGER;
 		timer_set(c->server->loop, &c->read_timer, LINGER_MS,
 			  on_read_timeout);
@@ -126,7 +126,7 @@ static void watch_input(struct http_conn *c)
 			timer_del(s->loop, &c->read_timer);
 	}
 	if (conn_wants_read(c))
-		io_set(s->loop, &c->io, c->io.events | EPOLLIN | EPOLLRDHUP);
+		conn_watch(c, EPOLLIN | EPOLLRDHUP, 0);
 }
 
 static bool step(struct http_conn *c)
@@ -194,9 +194,9 @@ void conn_kick(struct http_conn *c)
 	loop_defer(c->server->loop, &c->kick, on_kick);
 }
 
-static void on_conn_io(struct io *io, uint32_t events)
+static void on_conn_io(struct http_stream *s, uint32_t events)
 {
-	struct http_conn *c = container_of(io, struct http_conn, io);
+	struct http_conn *c = container_of(s, struct http_conn, stream);
 	bool half_closed = events & EPOLLRDHUP;
 
 	/*
@@ -215,9 +215,14 @@ static void on_conn_io(struct io *io, uint32_t events)
 	if ((events & EPOLLIN) && conn_wants_read(c))
 		conn_read(c);
 	else if (events & (EPOLLIN | EPOLLRDHUP))
-		io_set(c->server->loop, io,
-		       io->events & ~(events & (EPOLLIN | EPOLLRDHUP)));
+		conn_watch(c, 0, events & (EPOLLIN | EPOLLRDHUP));
 	conn_drive(c);
+}
+
+void conn_watch(struct http_conn *c, uint32_t more, uint32_t less)
+{
+	http_stream_watch(&c->stream, (c->stream.want | more) & ~less,
+			  on_conn_io);
 }
 
 static void on_accept_retry(struct timer *t)
@@ -237,7 +242,9 @@ static void add_conn(struct http_server *s, int fd)
 	list_init(&c->bury.node);
 	list_add(&s->conns, &c->node);
 	s->n_conns++;
-	if (io_add(s->loop, &c->io, fd, EPOLLIN | EPOLLRDHUP, on_conn_io) < 0) {
+	http_stream_open(&c->stream, s->loop, fd);
+	if (http_stream_watch(&c->stream, EPOLLIN | EPOLLRDHUP, on_conn_io) <
+	    0) {
 		conn_close(c);
 		return;
 	}

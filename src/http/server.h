@@ -25,6 +25,7 @@
 
 #include "base/loop.h"
 #include "http/parse.h"
+#include "http/stream.h"
 
 struct http_conn;
 
@@ -68,6 +69,8 @@ const struct http_head *http_request(const struct http_conn *c);
 const char *http_request_id(const struct http_conn *c);
 /* Who connected (pid, uid, gid) to a unix socket; -errno for others. */
 int http_peer(struct http_conn *c, struct ucred *peer) MUST_CHECK;
+/* Over a unix socket: the kernel knows who it is. */
+bool http_is_local(const struct http_conn *c);
 struct http_server *http_conn_server(const struct http_conn *c);
 
 /*
@@ -129,13 +132,13 @@ bool http_reply_data(struct http_conn *c, const void *p, size_t n);
 void http_reply_end(struct http_conn *c);
 
 /*
- * Answers 101 and hands over the socket (non-blocking, no longer watched) and
- * the bytes that came behind the request. With `out` the answer is not sent
- * but appended there: the caller sends it in front of its own first bytes, in
- * one write. `out` NULL: sent here. The body, if there is one, must have been
- * read. On failure (-errno) the connection is finished, nothing is handed
- * over and on_gone() is not called. `in` and `out` are initialised buffers.
+ * Answers 101 and hands over the connection (not watched) and the bytes that
+ * came behind the request. With `out` the answer is not sent but appended
+ * there: the caller sends it in front of its own first bytes, in one write.
+ * `out` NULL: sent here. The body, if there is one, must have been read. On
+ * failure (-errno) the connection is finished, nothing is handed over and
+ * on_gone() is not called. `in` and `out` are initialised buffers.
  */
 int http_upgrade(struct http_conn *c, const char *protocol,
-		 const struct http_field *extra, int *fd, struct buf *in,
-		 struct buf *out) MUST_CHECK;
+		 const struct http_field *extra, struct http_stream *to,
+		 struct buf *in, struct buf *out) MUST_CHECK;

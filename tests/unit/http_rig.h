@@ -21,6 +21,7 @@
 #include "base/fd.h"
 #include "http/server.h"
 #include "http/target.h"
+#include "http/websocket.h"
 
 enum {
 	RIG_BODY_MAX = 1000,
@@ -194,21 +195,22 @@ static void rig_upgrade(struct http_conn *c, bool one_write)
 	static const struct http_field extra[] = { { "Sandbox-Id", "i\r\nx" },
 						   { NULL, NULL } };
 	AUTO(buf_done) struct buf in = { 0 }, out = { 0 };
-	AUTO_CLOSE int fd = -1;
+	struct http_stream s;
 
 	if (!http_wants_upgrade(http_request(c), "test/1")) {
 		http_error(c, 426, "upgrade_required", "upgrade to test/1");
 		return;
 	}
-	if (http_upgrade(c, "test/1", extra, &fd, &in,
-			 one_write ? &out : NULL) < 0)
+	if (http_upgrade(c, "test/1", extra, &s, &in, one_write ? &out : NULL) <
+	    0)
 		return;
 	buf_puts(&out, "[");
 	buf_add(&out, buf_data(&in), buf_len(&in));
 	buf_puts(&out, "]");
 	/* The client may have left meanwhile: no SIGPIPE. */
-	if (send(fd, buf_data(&out), buf_len(&out), MSG_NOSIGNAL) < 0)
-		printf("# upgraded client left: %m\n");
+	if (http_stream_drain(&s, &out) < 0)
+		printf("# upgraded client left\n");
+	http_stream_close(&s);
 }
 
 static void rig_up(struct http_conn *c)
@@ -228,6 +230,89 @@ static void rig_up_body_done(struct http_conn *c, char *body, size_t n, void *o)
 static void rig_up_body(struct http_conn *c)
 {
 	http_read_body(c, RIG_BODY_MAX, rig_up_body_done);
+}
+
+struct rig_ws {
+	struct websocket ws;
+	struct timer timer;
+	struct deferred gone;
+	unsigned left; /* messages of "flood" not sent yet */
+};
+static unsigned rig_closed; /* the code of the last one */
+
+static void rig_ws_free(struct deferred *d)
+{
+	free(container_of(d, struct rig_ws, gone));
+}
+
+static void rig_ws_resume(struct timer *t)
+{
+	websocket_resume(&container_of(t, struct rig_ws, timer)->ws);
+}
+
+static void rig_ws_flood(struct websocket *ws)
+{
+	static char piece[RIG_STREAM_PIECE];
+	struct rig_ws *w = container_of(ws, struct rig_ws, ws);
+
+	while (w->left > 0) {
+		w->left--;
+		if (!websocket_send(ws, false, piece, sizeof(piece)))
+			return;
+	}
+}
+
+/* An echo, but for a few words. */
+static void rig_ws_message(struct websocket *ws, bool text, char *p, size_t n)
+{
+	struct rig_ws *w = container_of(ws, struct rig_ws, ws);
+
+	if (text && strcmp(p, "close") == 0) {
+		websocket_close(ws, 4000, "as you like");
+	} else if (text && strcmp(p, "abort") == 0) {
+		websocket_abort(ws);
+		loop_defer(&rig_loop, &w->gone, rig_ws_free);
+	} else if (text && strcmp(p, "pause") == 0) {
+		websocket_pause(ws);
+		timer_set(&rig_loop, &w->timer, 100, rig_ws_resume);
+	} else if (text && strcmp(p, "flood") == 0) {
+		w->left = 1000;
+		rig_ws_flood(ws);
+	} else {
+		websocket_send(ws, text, p, n);
+	}
+}
+
+static void rig_ws_closed(struct websocket *ws, unsigned code)
+{
+	struct rig_ws *w = container_of(ws, struct rig_ws, ws);
+
+	rig_closed = code;
+	timer_del(&rig_loop, &w->timer);
+	loop_defer(&rig_loop, &w->gone, rig_ws_free);
+}
+
+static void rig_ws(struct http_conn *c)
+{
+	static const struct websocket_ops ops = { rig_ws_message, rig_ws_flood,
+						  rig_ws_closed };
+	struct rig_ws *w;
+
+	if (!websocket_wanted(c))
+		return;
+	w = xcalloc(1, sizeof(*w));
+	w->ws.max = RIG_BODY_MAX;
+	if (websocket_start(&w->ws, c, "echo", &ops) < 0)
+		free(w);
+}
+
+static void rig_ws_code(struct http_conn *c)
+{
+	char out[16];
+
+	http_reply(c, 200, NULL, out,
+		   (size_t)snprintf(out, sizeof(out), "%u", rig_closed));
+	rig_closed = 0;
 }
 
 static void rig_fail(struct http_conn *c)
@@ -272,6 +357,7 @@ static const struct {
 	{ "/up", rig_up },       { "/up-body", rig_up_body },
 	{ "/fail", rig_fail },   { "/peer", rig_peer },
 	{ "/stats", rig_stats }, { "/empty", rig_empty },
+	{ "/ws", rig_ws },       { "/ws-code", rig_ws_code },
 };
 
 static void rig_on_request(struct http_conn *c, void *ctx)
