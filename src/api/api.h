@@ -8,7 +8,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "api/auth.h"
 #include "api/images.h"
+#include "api/keys.h"
 #include "api/metrics.h"
 #include "api/reconcile.h"
 #include "api/sandboxes.h"
@@ -35,6 +37,8 @@ struct api {
 	bool reconciled; /* with the warden, once */
 	struct warden_link warden;
 	struct reconcile reconcile;
+	struct keys keys;
+	struct auth auth;
 	struct boxes boxes;
 	struct images images;
 	struct metrics metrics;

@@ -22,13 +22,22 @@ const char *box_state_name(enum box_state s)
 	return state_names[s];
 }
 
-static unsigned hash(const char *s)
+static uint32_t mix(uint32_t h, const char *s)
 {
-	uint32_t h = 2166136261u;
-
 	for (; *s; s++)
 		h = (h ^ (unsigned char)*s) * 16777619u;
-	return h % BOX_BUCKETS;
+	return h;
+}
+
+static struct list *ids_of(struct boxes *b, const char *id)
+{
+	return &b->ids[mix(2166136261u, id) % BOX_BUCKETS];
+}
+
+static struct list *names_of(struct boxes *b, const char *project,
+			     const char *name)
+{
+	return &b->names[mix(mix(2166136261u, project), name) % BOX_BUCKETS];
 }
 
 void boxes_init(struct api *a)
@@ -44,15 +53,15 @@ void boxes_init(struct api *a)
 	}
 }
 
-struct sandbox *box_new(struct api *a, const char *id, struct spec *spec,
-			const char *image_id)
+struct sandbox *box_new(struct api *a, const char *id, const char *project,
+			struct spec *spec, const char *image_id)
 {
 	struct sandbox *s = xcalloc(1, sizeof(*s));
 
 	s->api = a;
 	memcpy(s->id, id, ID_CAP);
 	memcpy(s->image_id, image_id, ID_CAP);
-	snprintf(s->project, sizeof(s->project), DEFAULT_PROJECT);
+	snprintf(s->project, sizeof(s->project), "%s", project);
 	s->spec = *spec;
 	spec->env = NULL;
 	list_init(&s->by_name);
@@ -61,9 +70,10 @@ struct sandbox *box_new(struct api *a, const char *id, struct spec *spec,
 	agent_init(&s->agent);
 	box_touch(s);
 	list_add(&a->boxes.all, &s->all);
-	list_add(&a->boxes.ids[hash(s->id)], &s->by_id);
+	list_add(ids_of(&a->boxes, s->id), &s->by_id);
 	if (*s->spec.name)
-		list_add(&a->boxes.names[hash(s->spec.name)], &s->by_name);
+		list_add(names_of(&a->boxes, project, s->spec.name),
+			 &s->by_name);
 	return s;
 }
 
@@ -78,7 +88,7 @@ struct sandbox *box_by_id(struct api *a, const char *id)
 {
 	struct list *n, *next;
 
-	list_each (n, next, &a->boxes.ids[hash(id)]) {
+	list_each (n, next, ids_of(&a->boxes, id)) {
 		struct sandbox *s = container_of(n, struct sandbox, by_id);
 
 		if (strcmp(s->id, id) == 0)
@@ -87,14 +97,16 @@ struct sandbox *box_by_id(struct api *a, const char *id)
 	return NULL;
 }
 
-struct sandbox *box_by_name(struct api *a, const char *name)
+struct sandbox *box_by_name(struct api *a, const char *project,
+			    const char *name)
 {
 	struct list *n, *next;
 
-	list_each (n, next, &a->boxes.names[hash(name)]) {
+	list_each (n, next, names_of(&a->boxes, project, name)) {
 		struct sandbox *s = container_of(n, struct sandbox, by_name);
 
-		if (strcmp(s->spec.name, name) == 0)
+		if (strcmp(s->spec.name, name) == 0 &&
+		    strcmp(s->project, project) == 0)
 			return s;
 	}
 	return NULL;
@@ -110,23 +122,34 @@ bool box_is_for(const struct sandbox *s, const struct identity *who)
 	return *who->project == '\0' || strcmp(s->project, who->project) == 0;
 }
 
-static struct sandbox *by_prefix(struct api *a, const struct identity *who,
-				 const char *prefix, struct err *e)
+/*
+ * The start of an id; and a name, for who sees several projects, when only one
+ * of them has it.
+ */
+static struct sandbox *by_part(struct api *a, const struct identity *who,
+			       const char *ref, struct err *e)
 {
+	enum { PREFIX_MIN = 4 };
+	bool prefix = strlen(ref) >= PREFIX_MIN, name = *who->project == '\0';
 	struct sandbox *found = NULL;
 	struct list *n, *next;
+
+	if (!prefix && !name)
+		return NULL;
 
 	list_each (n, next, &a->boxes.all) {
 		struct sandbox *s = container_of(n, struct sandbox, all);
 
-		if (!box_is_for(s, who) || !box_visible(s) ||
-		    !str_starts(s->id, prefix))
+		if (!box_is_for(s, who) || !box_visible(s))
+			continue;
+		if (!(prefix && str_starts(s->id, ref)) &&
+		    !(name && strcmp(s->spec.name, ref) == 0))
 			continue;
 		if (found) {
 			err_set(e, EEXIST,
-				"'%s' is the start of several ids: "
-				"give more of it",
-				prefix);
+				"'%.64s' could be several sandboxes: give more "
+				"of an id",
+				ref);
 			return NULL;
 		}
 		found = s;
@@ -137,13 +160,12 @@ static struct sandbox *by_prefix(struct api *a, const struct identity *who,
 struct sandbox *box_find(struct api *a, const struct identity *who,
 			 const char *ref, struct err *e)
 {
-	enum { PREFIX_MIN = 4 };
 	struct sandbox *s = box_by_id(a, ref);
 
 	if (!s)
-		s = box_by_name(a, ref);
-	if (!s && strlen(ref) >= PREFIX_MIN)
-		s = by_prefix(a, who, ref, e);
+		s = box_by_name(a, who_project(who), ref);
+	if (!s)
+		s = by_part(a, who, ref, e);
 	if (s && box_is_for(s, who) && box_visible(s))
 		return s;
 	if (e->code == 0)

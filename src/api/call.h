@@ -26,6 +26,12 @@ struct identity {
 
 #define DEFAULT_PROJECT "default"
 
+/* The project of what it makes. */
+static inline const char *who_project(const struct identity *who)
+{
+	return *who->project ? who->project : DEFAULT_PROJECT;
+}
+
 struct call {
 	const struct route *route;
 	struct identity who;

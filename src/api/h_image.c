@@ -124,9 +124,9 @@ static void h_image_delete(struct api *a, struct http_conn *c,
 const struct route image_routes[] = {
 	{ "GET", "/v1/images", h_image_list, SCOPE_READ, 0, "List the images",
 	  NULL, NULL, "ImageList", 200 },
-	{ "PUT", "/v1/images/{name}", h_image_put, SCOPE_ADMIN, 0,
+	{ "PUT", "/v1/images/{name}", h_image_put, SCOPE_ADMIN, ROUTE_OPERATOR,
 	  "Make an image from a tar", NULL, "application/x-tar", "Image", 201 },
-	{ "DELETE", "/v1/images/{name}", h_image_delete, SCOPE_ADMIN, 0,
-	  "Remove an image", NULL, NULL, NULL, 204 },
+	{ "DELETE", "/v1/images/{name}", h_image_delete, SCOPE_ADMIN,
+	  ROUTE_OPERATOR, "Remove an image", NULL, NULL, NULL, 204 },
 	{ 0 },
 };

@@ -12,29 +12,19 @@
 #include "api/reply.h"
 #include "api/routes.h"
 #include "base/auto.h"
-#include "base/clock.h"
 #include "http/target.h"
 
 /* --- showing --- */
 
-static json_t *stamp(uint64_t wall_ms)
-{
-	char text[CLOCK_STAMP];
-
-	if (wall_ms == 0)
-		return json_null();
-	clock_stamp(wall_ms, text);
-	return json_string(text);
-}
-
 static json_t *box_json(const struct sandbox *s)
 {
-	return json_pack("{s:s, s:s?, s:s, s:s, s:s, s:b, s:o, s:o, s:o}", "id",
-			 s->id, "name", *s->spec.name ? s->spec.name : NULL,
-			 "image", s->spec.image, "image_id", s->image_id,
-			 "state", box_state_name(s->state), "degraded",
-			 s->degraded, "created_at", stamp(s->created_ms),
-			 "expires_at", stamp(s->deadline_wall_ms), "spec",
+	return json_pack("{s:s, s:s, s:s?, s:s, s:s, s:s, s:b, s:o, s:o, s:o}",
+			 "id", s->id, "project", s->project, "name",
+			 *s->spec.name ? s->spec.name : NULL, "image",
+			 s->spec.image, "image_id", s->image_id, "state",
+			 box_state_name(s->state), "degraded", s->degraded,
+			 "created_at", json_time(s->created_ms), "expires_at",
+			 json_time(s->deadline_wall_ms), "spec",
 			 spec_to_json(&s->spec));
 }
 
@@ -125,6 +115,7 @@ struct create {
 	struct api *api;
 	struct http_conn *conn;
 	struct sandbox *box;
+	struct identity who;
 	bool run;
 };
 
@@ -189,7 +180,8 @@ static void create_body(struct http_conn *c, char *body, size_t n, void *owner)
 	r = j ? spec_from_json(&spec, j, &e) : -EINVAL;
 	json_decref(j);
 	if (r == 0)
-		r = box_create(cr->api, &spec, cr->run, &cr->box, &e);
+		r = box_create(cr->api, who_project(&cr->who), &spec, cr->run,
+			       &cr->box, &e);
 	if (r < 0)
 		create_failed(cr, &e);
 	else if (r == 1)
@@ -198,12 +190,14 @@ static void create_body(struct http_conn *c, char *body, size_t n, void *owner)
 		box_on_ready(cr->box, on_created, cr);
 }
 
-static void create_start(struct api *a, struct http_conn *c, bool run)
+static void create_start(struct api *a, struct http_conn *c,
+			 const struct call *call, bool run)
 {
 	struct create *cr = xcalloc(1, sizeof(*cr));
 
 	cr->api = a;
 	cr->conn = c;
+	cr->who = call->who;
 	cr->run = run;
 	http_own(c, cr, create_gone);
 	http_read_body(c, BODY_MAX, create_body);
@@ -212,8 +206,7 @@ static void create_start(struct api *a, struct http_conn *c, bool run)
 static void h_sandbox_create(struct api *a, struct http_conn *c,
 			     const struct call *call)
 {
-	(void)call;
-	create_start(a, c, false);
+	create_start(a, c, call, false);
 }
 
 /* An upgrade to frames, and room for one more? Else answered here. */
@@ -235,9 +228,8 @@ static bool may_relay(struct api *a, struct http_conn *c)
 
 static void h_run(struct api *a, struct http_conn *c, const struct call *call)
 {
-	(void)call;
 	if (may_relay(a, c))
-		create_start(a, c, true);
+		create_start(a, c, call, true);
 }
 
 /* --- exec --- */

@@ -156,7 +156,7 @@ static void load(struct api *a)
 	a->boot_id[strcspn(a->boot_id, "\n")] = '\0';
 	snprintf(path, sizeof(path), "%s/registry/registry.db",
 		 a->conf.state_dir);
-	if (registry_open(&a->registry, path, &e) < 0 ||
+	if (registry_open(&a->registry, path, &e) < 0 || keys_load(a, &e) < 0 ||
 	    boxes_load(a, &e) < 0 || images_load(a, &e) < 0)
 		die("%s", e.msg);
 }
@@ -198,6 +198,7 @@ int main(int argc, char **argv)
 		r = watch_signals(a);
 	if (r < 0)
 		die("event loop: %s", strerror(-r));
+	keys_init(a);
 	boxes_init(a);
 	images_init(a);
 	load(a);

@@ -6,6 +6,7 @@
 
 #include "api/api.h"
 #include "base/auto.h"
+#include "base/clock.h"
 
 static const struct {
 	int code, status;
@@ -86,6 +87,16 @@ void reply_empty(struct api *a, struct http_conn *c, int status)
 {
 	note(a, c, status, "");
 	http_reply(c, status, NULL, NULL, 0);
+}
+
+json_t *json_time(uint64_t wall_ms)
+{
+	char text[CLOCK_STAMP];
+
+	if (wall_ms == 0)
+		return json_null();
+	clock_stamp(wall_ms, text);
+	return json_string(text);
 }
 
 /*

@@ -15,5 +15,7 @@ void reply_error(struct api *a, struct http_conn *c, int status,
 /* Takes the reference. */
 void reply_json(struct api *a, struct http_conn *c, int status, json_t *j);
 void reply_empty(struct api *a, struct http_conn *c, int status);
+/* A time as clients see it; 0 is null. */
+json_t *json_time(uint64_t wall_ms);
 /* A body that must be a JSON object; NULL with a message. */
 json_t *parse_body(const char *body, size_t n, struct err *e);

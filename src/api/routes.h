@@ -9,6 +9,8 @@
 enum route_flags {
 	ROUTE_ALONE = 1, /* works without the warden */
 	ROUTE_OPEN = 2,  /* needs no key */
+	/* Concerns what all projects share: not for a key of one of them. */
+	ROUTE_OPERATOR = 4,
 };
 
 /* A parameter behind the '?'. Lists end at a NULL name. */

@@ -167,9 +167,9 @@ static void on_launch(struct warden_call *c, const struct warden_rep *rep,
 	}
 }
 
-struct sandbox *box_launch(struct api *a, struct spec *spec,
-			   const char *image_id, enum box_use use,
-			   struct err *e)
+struct sandbox *box_launch(struct api *a, const char *project,
+			   struct spec *spec, const char *image_id,
+			   enum box_use use, struct err *e)
 {
 	char id[ID_CAP];
 	struct launch_spec *l;
@@ -180,7 +180,7 @@ struct sandbox *box_launch(struct api *a, struct spec *spec,
 		err_set(e, -r, "no random numbers");
 		return NULL;
 	}
-	s = box_new(a, id, spec, image_id);
+	s = box_new(a, id, project, spec, image_id);
 	s->state = BOX_LAUNCHING;
 	s->created_ms = clock_wall_ms();
 	s->asked_us = clock_boot_us();
@@ -215,12 +215,13 @@ struct sandbox *box_launch(struct api *a, struct spec *spec,
 	return s;
 }
 
-static int may_create(struct api *a, const struct spec *spec, struct err *e)
+static int may_create(struct api *a, const char *project,
+		      const struct spec *spec, struct err *e)
 {
 	if (a->boxes.closing)
 		return err_set(e, EAGAIN,
 			       "all sandboxes are being removed: try again");
-	if (*spec->name && box_by_name(a, spec->name))
+	if (*spec->name && box_by_name(a, project, spec->name))
 		return err_set(e, EEXIST, "the name '%s' is taken", spec->name);
 	if (a->boxes.n_users >= a->conf.max_sandboxes)
 		return err_set(e, EMFILE,
@@ -230,7 +231,8 @@ static int may_create(struct api *a, const struct spec *spec, struct err *e)
 	return 0;
 }
 
-static int use_spare(struct sandbox *s, struct spec *spec, uint64_t asked_us)
+static int use_spare(struct sandbox *s, const char *project, struct spec *spec,
+		     uint64_t asked_us)
 {
 	struct api *a = s->api;
 
@@ -241,6 +243,7 @@ static int use_spare(struct sandbox *s, struct spec *spec, uint64_t asked_us)
 	spec_done(&s->spec);
 	s->spec = *spec;
 	spec->env = NULL;
+	snprintf(s->project, sizeof(s->project), "%s", project);
 	s->created_ms = clock_wall_ms();
 	s->asked_us = asked_us;
 	a->metrics.spares_used++;
@@ -253,8 +256,8 @@ static int use_spare(struct sandbox *s, struct spec *spec, uint64_t asked_us)
 	return 1;
 }
 
-int box_create(struct api *a, struct spec *spec, bool transient,
-	       struct sandbox **out, struct err *e)
+int box_create(struct api *a, const char *project, struct spec *spec,
+	       bool transient, struct sandbox **out, struct err *e)
 {
 	uint64_t asked_us = clock_boot_us();
 	const struct image *img = image_find(a, spec->image);
@@ -266,17 +269,17 @@ int box_create(struct api *a, struct spec *spec, bool transient,
 			       "no image '%.64s': see 'image ls', or make one "
 			       "with 'image build'",
 			       spec->image);
-	r = may_create(a, spec, e);
+	r = may_create(a, project, spec, e);
 	if (r < 0)
 		return r;
 	a->boxes.last_create_ms = asked_us / 1000;
 	a->boxes.no_spares = false;
 	s = spare_take(a, spec, img->id);
 	if (s) {
-		r = use_spare(s, spec, asked_us);
+		r = use_spare(s, project, spec, asked_us);
 	} else {
-		s = box_launch(a, spec, img->id, transient ? BOX_RUN : BOX_MADE,
-			       e);
+		s = box_launch(a, project, spec, img->id,
+			       transient ? BOX_RUN : BOX_MADE, e);
 		if (!s)
 			return -e->code;
 		s->asked_us = asked_us;
@@ -435,12 +438,13 @@ static int load_row(void *arg, const struct sandbox_row *row)
 	spec_defaults(&spec, &a->conf);
 	r = j ? spec_from_json(&spec, j, &e) : -EINVAL;
 	json_decref(j);
-	if (r < 0 || !id_valid(row->id) || !id_valid(row->image_id)) {
+	if (r < 0 || !id_valid(row->id) || !id_valid(row->image_id) ||
+	    !name_valid(row->project)) {
 		log_err("sandbox=%.64s bad row in the registry, ignoring",
 			row->id);
 		return 0;
 	}
-	s = box_new(a, row->id, &spec, row->image_id);
+	s = box_new(a, row->id, row->project, &spec, row->image_id);
 	s->state = BOX_FOUND;
 	s->told = true;
 	s->created_ms = row->created_ms;

@@ -91,11 +91,12 @@ void boxes_init(struct api *a);
 int boxes_load(struct api *a, struct err *e) MUST_CHECK;
 
 /* A new entry of the table; takes the content of `spec`. */
-struct sandbox *box_new(struct api *a, const char *id, struct spec *spec,
-			const char *image_id);
+struct sandbox *box_new(struct api *a, const char *id, const char *project,
+			struct spec *spec, const char *image_id);
 /* By the exact id or name: any, spares included; or NULL. */
 struct sandbox *box_by_id(struct api *a, const char *id);
-struct sandbox *box_by_name(struct api *a, const char *name);
+struct sandbox *box_by_name(struct api *a, const char *project,
+			    const char *name);
 /* A client has to do with it now: it is not idle. */
 void box_touch(struct sandbox *s);
 /* Is it of the project that this identity sees? */
@@ -112,8 +113,8 @@ bool image_in_use(struct api *a, const char *image_id, bool by_any);
  * A new sandbox; takes the content of `spec`. 1: `*out` runs already. 0: it
  * will, and box_on_ready() is to be called now. -errno: it failed.
  */
-int box_create(struct api *a, struct spec *spec, bool transient,
-	       struct sandbox **out, struct err *e) MUST_CHECK;
+int box_create(struct api *a, const char *project, struct spec *spec,
+	       bool transient, struct sandbox **out, struct err *e) MUST_CHECK;
 /* Who is to be told when a sandbox that box_create() returned is ready. */
 void box_on_ready(struct sandbox *s, box_ready_fn *ready, void *arg);
 /* Writes the row: from now on it survives us. */
@@ -137,6 +138,6 @@ void spares_drop(struct api *a, const char *image_id);
 void spare_settled(struct api *a, bool ok);
 
 /* For spares.c: launches without looking at limits. */
-struct sandbox *box_launch(struct api *a, struct spec *spec,
-			   const char *image_id, enum box_use use,
-			   struct err *e);
+struct sandbox *box_launch(struct api *a, const char *project,
+			   struct spec *spec, const char *image_id,
+			   enum box_use use, struct err *e);

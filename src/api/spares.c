@@ -69,7 +69,7 @@ static void launch_spare(struct api *a)
 	if (!img)
 		return;
 	spec_defaults(&spec, &a->conf);
-	if (!box_launch(a, &spec, img->id, BOX_SPARE, &e))
+	if (!box_launch(a, DEFAULT_PROJECT, &spec, img->id, BOX_SPARE, &e))
 		log_warn("no spare: %s", e.msg);
 }
 

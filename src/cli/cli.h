@@ -144,4 +144,4 @@ void json_put_str(struct buf *b, const char *s, size_t n);
 
 verb_fn verb_run, verb_create, verb_exec, verb_ls, verb_rm, verb_inspect,
 	verb_doctor, verb_version, verb_completion, verb_help;
-extern const struct verb image_verbs[];
+extern const struct verb image_verbs[], key_verbs[];

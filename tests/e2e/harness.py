@@ -150,13 +150,15 @@ class Wire:
         self.headers = {}
 
     @classmethod
-    def upgrade(cls, path, target, body=b"", timeout=60):
+    def upgrade(cls, path, target, body=b"", timeout=60, headers=None):
         sock = socket.socket(socket.AF_UNIX)
         sock.settimeout(timeout)
         sock.connect(path)
         w = cls(sock)
         head = (f"POST {target} HTTP/1.1\r\nHost: localhost\r\n"
                 "Connection: Upgrade\r\nUpgrade: carrel-wire/1\r\n")
+        for name, value in (headers or {}).items():
+            head += f"{name}: {value}\r\n"
         if body:
             head += "Content-Type: application/json\r\n"
         head += f"Content-Length: {len(body)}\r\n\r\n"
