@@ -271,12 +271,17 @@ static int check_started(struct chan *ch, const struct frame *f)
 {
 	bool attached = f->type == FRAME_ATTACHED;
 	struct started s;
+	int i;
 
 	if (ch->started || ch->attach != attached || started_get(f, &s) < 0)
 		return -EBADMSG;
 	ch->started = true;
-	if (attached)
-		ch->in = ch->in_acked = s.in;
+	if (!attached)
+		return 0;
+	ch->in = ch->in_acked = s.in;
+	for (i = 0; i < 2; i++)
+		if (ch->out[i] == OFFSET_NOW) /* unless a gap follows */
+			ch->out[i] = ch->out_acked[i] = 0;
 	return 0;
 }
 
@@ -327,10 +332,8 @@ static int check_gap(struct chan *ch, const struct frame *f)
 	uint64_t offset = unpack_u64(&u);
 
 	if (!unpack_ok(&u) || s > 1 || !ch->attach || !ch->started ||
-	    ch->out_eof[s] || offset > OFFSET_MAX ||
-	    ch->out[s] == OFFSET_NONE || ch->out[s] != ch->out_acked[s])
-		return -EBADMSG;
-	if (ch->out[s] != OFFSET_NOW && offset <= ch->out[s])
+	    ch->out_eof[s] || offset > OFFSET_MAX || offset <= ch->out[s] ||
+	    ch->out[s] != ch->out_acked[s])
 		return -EBADMSG;
 	ch->out[s] = ch->out_acked[s] = offset;
 	return 0;

@@ -20,6 +20,7 @@ enum {
 static void frame_started(struct process *p, const struct frame *f)
 {
 	struct started s;
+	int i;
 
 	if (started_get(f, &s) < 0)
 		return;
@@ -27,6 +28,9 @@ static void frame_started(struct process *p, const struct frame *f)
 	p->pid = s.pid;
 	p->tty |= s.pty;
 	p->in = p->chan->in;
+	for (i = 0; i < 2; i++)
+		if (p->out[i] == OFFSET_NOW)
+			p->out[i] = p->consumed[i] = p->acked[i] = 0;
 	p->started = true;
 	p->ops->started(p);
 }
@@ -46,7 +50,7 @@ static void frame_gap(struct process *p, const struct frame *f)
 	uint64_t had = p->out[i], now = p->chan->out[i];
 
 	p->out[i] = p->consumed[i] = p->acked[i] = now;
-	if (p->ops->gap && had != OFFSET_NOW)
+	if (p->ops->gap)
 		p->ops->gap(p, stream, now - had);
 }
 

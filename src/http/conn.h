@@ -72,6 +72,7 @@ struct http_conn {
 	bool no_content;  /* ... to a HEAD request */
 	bool raw_content; /* ... to an HTTP/1.0 client: ends with the socket */
 	bool stopped;     /* its producer waits for on_ready */
+	bool draining;    /* ... until nothing is queued */
 	bool close_after; /* no further request on this connection */
 	bool linger;      /* the client may still be sending */
 	uint64_t lingered;

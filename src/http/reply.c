@@ -261,8 +261,15 @@ bool http_reply_data(struct http_conn *c, const void *p, size_t n)
 	if (buf_len(&c->out) >= FLUSH_AT)
 		conn_flush(c);
 	conn_kick(c);
-	c->stopped = c->on_ready && buf_len(&c->out) >= HTTP_OUT_HIGH;
+	if (c->on_ready && !c->draining)
+		c->stopped = buf_len(&c->out) >= HTTP_OUT_HIGH;
 	return buf_len(&c->out) < HTTP_OUT_HIGH;
+}
+
+void http_reply_drain(struct http_conn *c)
+{
+	c->stopped = c->draining = c->on_ready != NULL;
+	conn_kick(c);
 }
 
 void http_reply_end(struct http_conn *c)

@@ -123,7 +123,7 @@ static void start_request(struct http_conn *c)
 	c->state = CONN_REQUEST;
 	conn_make_id(c);
 	c->body = c->head.body == HTTP_NO_BODY ? BODY_DONE : BODY_UNCLAIMED;
-	c->paused = c->answering = c->stopped = c->linger = false;
+	c->paused = c->answering = c->stopped = c->draining = c->linger = false;
 	c->continue_due = c->head.expect_continue;
 	c->close_after = !c->head.keep_alive;
 	c->left = c->head.length;

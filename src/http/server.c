@@ -141,8 +141,9 @@ static bool step(struct http_conn *c)
 	case CONN_HEAD:
 		return conn_head_step(c);
 	case CONN_REQUEST:
-		if (c->stopped && buf_len(&c->out) < HTTP_OUT_HIGH / 2) {
-			c->stopped = false;
+		if (c->stopped &&
+		    buf_len(&c->out) < (c->draining ? 1 : HTTP_OUT_HIGH / 2)) {
+			c->stopped = c->draining = false;
 			c->on_ready(c, c->owner);
 			return true;
 		}

@@ -129,6 +129,11 @@ void http_reply_start(struct http_conn *c, int status,
 		      void (*ready)(struct http_conn *c, void *owner));
 /* Always queues; false when HTTP_OUT_HIGH is reached: wait for `ready`. */
 bool http_reply_data(struct http_conn *c, const void *p, size_t n);
+/*
+ * `ready` is called once all that is queued has left, not earlier: for those
+ * who tell somebody else that the client has it.
+ */
+void http_reply_drain(struct http_conn *c);
 void http_reply_end(struct http_conn *c);
 
 /*

@@ -145,8 +145,8 @@ void spawn_done(struct spawn *s);
 
 /* No stream goes further: what a signed integer holds. */
 #define OFFSET_MAX ((uint64_t)INT64_MAX)
-/* In an attach, for a stream: what comes from now on. The agent answers with
- * a GAP, which says where that is. */
+/* In an attach, for a stream: what comes from now on. A GAP says where that
+ * is, if it is not 0. */
 #define OFFSET_NOW UINT64_MAX
 /* The same: nothing at all. The channel does not hold the process for this
  * stream, and hears of the exit whether the stream's end came or not. */

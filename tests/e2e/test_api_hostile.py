@@ -117,7 +117,7 @@ ATTACH_LIES = {
     "output from elsewhere after a gap": lambda p, ch: (
         p.gap(ch, 2000), p.output(ch, b"x", 1, 1000)),
     "output without the gap that says where":
-        lambda p, ch: p.output(ch, b"x", 2, 0),
+        lambda p, ch: p.output(ch, b"x", 2, 1),
     "output from never": lambda p, ch: p.output(ch, b"x", 2, OFFSET_NOW),
     "an end at never":
         lambda p, ch: p.send(OUTPUT_EOF, ch, struct.pack("<BQ", 2, OFFSET_NOW)),
