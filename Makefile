@@ -38,7 +38,7 @@ NAME_api    := carrel-api
 NAME_warden := carrel-warden
 NAME_worker := carrel-worker
 LIBS_cli    := -Wl,-Bstatic -ljansson -Wl,-Bdynamic -lm
-LIBS_api    := -ljansson -lsqlite3 -lcrypto -lm
+LIBS_api    := -ljansson -lsqlite3 -lssl -lcrypto -lm
 LIBS_worker := -larchive
 ROLES   := carrel-api carrel-warden carrel-worker carrel-agent carrel-sudo
 
@@ -120,7 +120,7 @@ $(B)/gen/seccomp/%.inc: src/seccomp/%.policy $(wildcard src/seccomp/*.policy) $(
 # Unit tests: each tests/unit/X_test.c is a program that prints TAP; the other
 # programs there are tools of tests.
 UNIT := $(patsubst tests/unit/%.c,$(B)/unit/%,$(wildcard tests/unit/*.c))
-UNIT_LIBS := -ljansson -lsqlite3 -lcrypto -larchive -lm
+UNIT_LIBS := -ljansson -lsqlite3 -lssl -lcrypto -larchive -lm
 $(B)/unit/%: tests/unit/%.c $(B)/dyn/parts.a $(B)/dyn/lib.a
 	@mkdir -p $(@D)
 	$(if $(V),,@echo "  TEST    $<")

@@ -64,7 +64,7 @@ int endpoint_open(struct endpoint *ep, struct loop *l, int fd,
 {
 	struct http_stream s;
 
-	http_stream_open(&s, l, fd);
+	http_stream_open(&s, l, fd, NULL);
 	return endpoint_take(ep, &s, ops);
 }
 
@@ -110,6 +110,8 @@ static void flush(struct endpoint *ep)
 	while (buf_len(&ep->out) > 0) {
 		ssize_t n = http_stream_drain(&ep->stream, &ep->out);
 
+		if (n == -EAGAIN && http_stream_is_tls(&ep->stream))
+			ep->last = 0; /* must not change any more */
 		if (n == -EAGAIN)
 			break;
 		if (n < 0) {

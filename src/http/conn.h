@@ -9,6 +9,8 @@
  */
 #pragma once
 
+#include <netinet/in.h>
+
 #include "http/chunked.h"
 #include "http/server.h"
 #include "http/stream.h"
@@ -39,6 +41,7 @@ struct http_conn {
 	struct http_server *server;
 	struct http_stream stream;
 	struct list node;
+	struct in6_addr peer; /* TCP; IPv4 addresses as mapped ones */
 	struct timer read_timer, write_timer;
 	struct deferred kick, bury;
 	enum conn_state state;

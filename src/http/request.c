@@ -5,6 +5,7 @@
  * only when all earlier ones were taken, so a consumer that pauses stops the
  * client through the kernel's socket buffer.
  */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
@@ -42,6 +43,24 @@ int http_peer(struct http_conn *c, struct ucred *peer)
 bool http_is_local(const struct http_conn *c)
 {
 	return c->server->is_unix;
+}
+
+bool http_is_tls(const struct http_conn *c)
+{
+	return http_stream_is_tls(&c->stream);
+}
+
+void http_peer_text(const struct http_conn *c, char out[HTTP_PEER_TEXT])
+{
+	const struct in6_addr *a = &c->peer;
+
+	*out = '\0';
+	if (c->server->is_unix)
+		return;
+	if (IN6_IS_ADDR_V4MAPPED(a))
+		inet_ntop(AF_INET, &a->s6_addr[12], out, HTTP_PEER_TEXT);
+	else
+		inet_ntop(AF_INET6, a, out, HTTP_PEER_TEXT);
 }
 
 void http_own(struct http_conn *c, void *owner,

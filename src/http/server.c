@@ -234,16 +234,49 @@ static void on_accept_retry(struct timer *t)
 		io_set(s->loop, &s->io, EPOLLIN);
 }
 
-static void add_conn(struct http_server *s, int fd)
+union peer {
+	struct sockaddr any;
+	struct sockaddr_in v4;
+	struct sockaddr_in6 v6;
+	struct sockaddr_storage room;
+};
+
+static struct in6_addr peer_address(const union peer *p)
+{
+	struct in6_addr a = { .s6_addr = { [10] = 0xff, [11] = 0xff } };
+
+	if (p->any.sa_family == AF_INET6)
+		return p->v6.sin6_addr;
+	memcpy(&a.s6_addr[12], &p->v4.sin_addr, sizeof(p->v4.sin_addr));
+	return a;
+}
+
+/* The table is small, and is walked only when somebody connects. */
+static bool has_enough(const struct http_server *s, const struct in6_addr *a)
+{
+	size_t same = IN6_IS_ADDR_V4MAPPED(a) ? 16 : 8;
+	struct list *pos, *tmp;
+	unsigned n = 0;
+
+	if (s->is_unix || s->max_per_peer == 0)
+		return false;
+	list_each (pos, tmp, &s->conns)
+		n += memcmp(&container_of(pos, struct http_conn, node)->peer, a,
+			    same) == 0;
+	return n >= s->max_per_peer;
+}
+
+static void add_conn(struct http_server *s, int fd, const struct in6_addr *peer)
 {
 	struct http_conn *c = xcalloc(1, sizeof(*c));
 
 	c->server = s;
+	c->peer = *peer;
 	list_init(&c->kick.node);
 	list_init(&c->bury.node);
 	list_add(&s->conns, &c->node);
 	s->n_conns++;
-	http_stream_open(&c->stream, s->loop, fd);
+	http_stream_open(&c->stream, s->loop, fd, s->tls);
 	if (http_stream_watch(&c->stream, EPOLLIN | EPOLLRDHUP, on_conn_io) <
 	    0) {
 		conn_close(c);
@@ -258,12 +291,18 @@ static void add_conn(struct http_server *s, int fd)
 static void on_accept(struct io *io, uint32_t events)
 {
 	struct http_server *s = container_of(io, struct http_server, io);
+	union peer from = { 0 };
+	socklen_t n = sizeof(from);
+	struct in6_addr peer;
 	int fd;
 
 	(void)events;
-	fd = accept4(io->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-	if (fd >= 0) {
-		add_conn(s, fd);
+	fd = accept4(io->fd, &from.any, &n, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	peer = peer_address(&from);
+	if (fd >= 0 && has_enough(s, &peer)) {
+		close(fd);
+	} else if (fd >= 0) {
+		add_conn(s, fd, &peer);
 		if (s->n_conns >= s->max_conns)
 			io_set(s->loop, io, 0);
 	} else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS ||

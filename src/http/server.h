@@ -39,11 +39,14 @@ struct http_server {
 	/* Set before http_server_start(); 0 means the default. */
 	void (*on_request)(struct http_conn *c, void *ctx);
 	void *ctx;
-	unsigned max_conns; /* 1024; more wait in the kernel's queue */
-	unsigned head_ms;   /* 10 s for a whole head */
-	unsigned idle_ms;   /* 60 s between requests */
-	unsigned body_ms;   /* 30 s without a byte of a wanted body */
-	unsigned write_ms;  /* 30 s in which the client took nothing */
+	struct tls_context *tls; /* the caller's; NULL: plain */
+	unsigned max_conns;      /* 1024; more wait in the kernel's queue */
+	/* Of one address (IPv6: of its /64); more are closed. 0: no limit. */
+	unsigned max_per_peer;
+	unsigned head_ms;  /* 10 s for a whole head */
+	unsigned idle_ms;  /* 60 s between requests */
+	unsigned body_ms;  /* 30 s without a byte of a wanted body */
+	unsigned write_ms; /* 30 s in which the client took nothing */
 
 	/* Private. */
 	struct loop *loop;
@@ -71,6 +74,10 @@ const char *http_request_id(const struct http_conn *c);
 int http_peer(struct http_conn *c, struct ucred *peer) MUST_CHECK;
 /* Over a unix socket: the kernel knows who it is. */
 bool http_is_local(const struct http_conn *c);
+/* The address it came from, as text; "" over a unix socket. */
+enum { HTTP_PEER_TEXT = 46 };
+void http_peer_text(const struct http_conn *c, char out[HTTP_PEER_TEXT]);
+bool http_is_tls(const struct http_conn *c);
 struct http_server *http_conn_server(const struct http_conn *c);
 
 /*

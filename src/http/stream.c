@@ -4,16 +4,21 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "http/tls.h"
+
 void http_stream_init(struct http_stream *s)
 {
 	*s = (struct http_stream){ .io.fd = -1 };
 }
 
-void http_stream_open(struct http_stream *s, struct loop *l, int fd)
+void http_stream_open(struct http_stream *s, struct loop *l, int fd,
+		      struct tls_context *ctx)
 {
 	http_stream_init(s);
 	s->loop = l;
 	s->io.fd = fd;
+	if (ctx)
+		s->tls = tls_new(ctx, fd);
 }
 
 void http_stream_move(struct http_stream *to, struct http_stream *from)
@@ -27,14 +32,47 @@ void http_stream_close(struct http_stream *s)
 {
 	if (!http_stream_is_open(s))
 		return;
+	http_stream_unwatch(s);
+	if (s->tls)
+		tls_shutdown(s->tls);
+	tls_free(s->tls);
+	s->tls = NULL;
 	io_close(s->loop, &s->io);
+}
+
+static void on_again(struct timer *t);
+
+/*
+ * Not with loop_defer(): a peer that always has more must not keep the loop
+ * from looking at others.
+ */
+static void look_again(struct http_stream *s)
+{
+	if ((s->want & EPOLLIN) && tls_pending(s->tls))
+		timer_set(s->loop, &s->again, 0, on_again);
+}
+
+static void on_again(struct timer *t)
+{
+	struct http_stream *s = container_of(t, struct http_stream, again);
+
+	if (s->want & EPOLLIN)
+		s->fn(s, EPOLLIN);
+	if (s->tls)
+		look_again(s);
 }
 
 static void on_io(struct io *io, uint32_t events)
 {
 	struct http_stream *s = container_of(io, struct http_stream, io);
 
-	s->fn(s, events);
+	if (!s->tls) {
+		s->fn(s, events);
+		return;
+	}
+	s->fn(s, tls_means(s->tls, events));
+	if (s->tls)
+		look_again(s);
 }
 
 int http_stream_watch(struct http_stream *s, uint32_t events,
@@ -44,6 +82,10 @@ int http_stream_watch(struct http_stream *s, uint32_t events,
 		return -ENOTCONN;
 	s->fn = fn;
 	s->want = events;
+	if (s->tls) {
+		events = tls_needs(s->tls, events);
+		look_again(s);
+	}
 	if (s->io.armed)
 		return io_set(s->loop, &s->io, events);
 	if (events == 0)
@@ -53,15 +95,27 @@ int http_stream_watch(struct http_stream *s, uint32_t events,
 
 void http_stream_unwatch(struct http_stream *s)
 {
-	if (http_stream_is_open(s))
+	if (http_stream_is_open(s)) {
 		io_del(s->loop, &s->io);
+		timer_del(s->loop, &s->again);
+	}
 	s->want = 0;
+}
+
+/* What TLS needs to go on may have changed. */
+static ssize_t rearmed(struct http_stream *s, ssize_t n)
+{
+	if (s->io.armed)
+		io_set(s->loop, &s->io, tls_needs(s->tls, s->want));
+	return n;
 }
 
 ssize_t http_stream_read(struct http_stream *s, void *p, size_t n)
 {
 	ssize_t r;
 
+	if (s->tls)
+		return rearmed(s, tls_read(s->tls, p, n));
 	do
 		r = read(s->io.fd, p, n);
 	while (r < 0 && errno == EINTR);
@@ -72,6 +126,8 @@ ssize_t http_stream_write(struct http_stream *s, const void *p, size_t n)
 {
 	ssize_t r;
 
+	if (s->tls)
+		return rearmed(s, tls_write(s->tls, p, n));
 	do
 		r = send(s->io.fd, p, n, MSG_NOSIGNAL);
 	while (r < 0 && errno == EINTR);
@@ -80,6 +136,8 @@ ssize_t http_stream_write(struct http_stream *s, const void *p, size_t n)
 
 void http_stream_shutdown(struct http_stream *s)
 {
+	if (s->tls)
+		tls_shutdown(s->tls);
 	shutdown(s->io.fd, SHUT_WR);
 }
 

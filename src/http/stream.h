@@ -16,6 +16,8 @@
 #include "base/loop.h"
 
 struct http_stream;
+struct tls_context;
+struct tls;
 /* `events` may say more than is so: a read or write is then -EAGAIN. */
 typedef void http_stream_fn(struct http_stream *s, uint32_t events);
 
@@ -26,14 +28,24 @@ struct http_stream {
 	/* Private. */
 	struct loop *loop;
 	http_stream_fn *fn;
+	struct tls *tls;    /* NULL: plain */
+	struct timer again; /* TLS holds bytes that no event will announce */
 };
 
 void http_stream_init(struct http_stream *s);
-/* Takes over a connected, non-blocking stream socket; nothing is watched. */
-void http_stream_open(struct http_stream *s, struct loop *l, int fd);
+/*
+ * Takes over a connected, non-blocking stream socket; nothing is watched.
+ * `ctx`: the server's side of TLS over it; NULL: plain.
+ */
+void http_stream_open(struct http_stream *s, struct loop *l, int fd,
+		      struct tls_context *ctx);
 static inline bool http_stream_is_open(const struct http_stream *s)
 {
 	return s->io.fd >= 0;
+}
+static inline bool http_stream_is_tls(const struct http_stream *s)
+{
+	return s->tls;
 }
 /* Hands the connection over; `from` is closed then, and `to` not watched. */
 void http_stream_move(struct http_stream *to, struct http_stream *from);
@@ -52,8 +64,8 @@ void http_stream_unwatch(struct http_stream *s);
 /* At most `n` bytes: the count, 0 at the end, or -errno (-EAGAIN). */
 ssize_t http_stream_read(struct http_stream *s, void *p, size_t n);
 /*
- * The count (there may be more to write), or -errno. Bytes that were refused
- * with -EAGAIN must be the first of the next write.
+ * The count (there may be more to write), or -errno. With TLS, bytes that were
+ * refused with -EAGAIN must be the first of the next write, unchanged.
  */
 ssize_t http_stream_write(struct http_stream *s, const void *p, size_t n);
 /* Our side ends; the peer's bytes can still be read. */

@@ -27,7 +27,7 @@ enum {
 	RIG_BODY_MAX = 1000,
 	RIG_STREAM_PIECE = 30000,
 	RIG_TAKE = 5000, /* a slow consumer takes that much at a time */
-	RIG_SERVERS = 3  /* ordinary, short timeouts, two connections */
+	RIG_SERVERS = 4  /* ordinary, short timeouts, two connections, TLS */
 };
 
 static char rig_dir[] = "/tmp/http_test.XXXXXX";
@@ -41,6 +41,7 @@ static struct rig {
 static struct loop rig_loop;
 static struct http_server rig_server[RIG_SERVERS];
 static struct io rig_stop_io;
+static struct tls_context *rig_tls; /* set before rig_start(), or none */
 static unsigned rig_gone, rig_jobs;
 
 struct rig_job {
@@ -394,6 +395,7 @@ static void rig_child(const int *listen_fd, int stop_fd)
 		.head_ms = 100, .idle_ms = 200, .body_ms = 100, .write_ms = 100
 	};
 	rig_server[2].max_conns = 2;
+	rig_server[3].tls = rig_tls;
 	for (i = 0; i < RIG_SERVERS; i++) {
 		rig_server[i].on_request = rig_on_request;
 		rig_server[i].ctx = &rig;

@@ -1,0 +1,234 @@
+/*
+ * TLS 1.2 and 1.3 with OpenSSL. A read may have to write first (and the other
+ * way round) while keys are exchanged: tls_needs() and tls_means() translate.
+ *
+ * The memory of an idle connection counts more than the cost of a handshake:
+ * buffers are given back between records, and sessions live in tickets that
+ * clients keep.
+ */
+#include "http/tls.h"
+
+#include <errno.h>
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+
+#include "base/buf.h"
+
+struct tls_context {
+	SSL_CTX *ssl;
+};
+
+struct tls {
+	SSL *ssl;
+	bool read_wants_write, write_wants_read;
+	bool broken; /* no more calls to OpenSSL but SSL_free() */
+	bool ended;  /* `end` is what every further read returns */
+	int end;
+};
+
+static const unsigned char our_protocol[] = "\x08http/1.1";
+
+static const char *reason(void)
+{
+	const char *s = ERR_reason_error_string(ERR_get_error());
+
+	return s ? s : "unknown error";
+}
+
+/* Who offers only others (h2) is told so in the handshake. */
+static int choose_protocol(SSL *ssl, const unsigned char **out,
+			   unsigned char *out_n, const unsigned char *in,
+			   unsigned in_n, void *ctx)
+{
+	unsigned char *chosen = NULL;
+
+	(void)ssl;
+	(void)ctx;
+	if (SSL_select_next_proto(&chosen, out_n, our_protocol,
+				  sizeof(our_protocol) - 1, in,
+				  in_n) != OPENSSL_NPN_NEGOTIATED)
+		return SSL_TLSEXT_ERR_ALERT_FATAL;
+	*out = chosen;
+	return SSL_TLSEXT_ERR_OK;
+}
+
+static int set_options(SSL_CTX *ssl, struct err *e)
+{
+	SSL_CTX_set_options(ssl,
+			    SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
+	SSL_CTX_set_mode(ssl, SSL_MODE_RELEASE_BUFFERS |
+				      SSL_MODE_ENABLE_PARTIAL_WRITE |
+				      SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+	SSL_CTX_set_session_cache_mode(ssl, SSL_SESS_CACHE_OFF);
+	SSL_CTX_set_alpn_select_cb(ssl, choose_protocol, NULL);
+	if (SSL_CTX_set_min_proto_version(ssl, TLS1_2_VERSION) != 1 ||
+	    SSL_CTX_set_cipher_list(ssl, "ECDHE+AESGCM:ECDHE+CHACHA20") != 1 ||
+	    SSL_CTX_set_num_tickets(ssl, 1) != 1)
+		return err_set(e, EINVAL, "set up TLS: %s", reason());
+	return 0;
+}
+
+static int load(SSL_CTX *ssl, const char *cert_path, const char *key_path,
+		struct err *e)
+{
+	if (SSL_CTX_use_certificate_chain_file(ssl, cert_path) != 1)
+		return err_set(e, EINVAL, "read the certificate %s: %s",
+			       cert_path, reason());
+	if (SSL_CTX_use_PrivateKey_file(ssl, key_path, SSL_FILETYPE_PEM) != 1)
+		return err_set(e, EINVAL, "read the key %s: %s", key_path,
+			       reason());
+	if (SSL_CTX_check_private_key(ssl) != 1)
+		return err_set(e, EINVAL, "%s is not the key of %s", key_path,
+			       cert_path);
+	return 0;
+}
+
+int tls_context_new(struct tls_context **out, const char *cert_path,
+		    const char *key_path, struct err *e)
+{
+	SSL_CTX *ssl;
+
+	/* Without the host's openssl.cnf: what we speak is decided here. */
+	if (OPENSSL_init_ssl(OPENSSL_INIT_NO_LOAD_CONFIG, NULL) != 1)
+		return err_set(e, EIO, "start OpenSSL: %s", reason());
+	ssl = SSL_CTX_new(TLS_server_method());
+	if (!ssl)
+		return err_set(e, ENOMEM, "set up TLS: %s", reason());
+	if (set_options(ssl, e) < 0 || load(ssl, cert_path, key_path, e) < 0) {
+		SSL_CTX_free(ssl);
+		return -e->code;
+	}
+	*out = xcalloc(1, sizeof(**out));
+	(*out)->ssl = ssl;
+	return 0;
+}
+
+void tls_context_free(struct tls_context *ctx)
+{
+	if (!ctx)
+		return;
+	SSL_CTX_free(ctx->ssl);
+	free(ctx);
+}
+
+struct tls *tls_new(struct tls_context *ctx, int fd)
+{
+	struct tls *t = xcalloc(1, sizeof(*t));
+
+	t->ssl = SSL_new(ctx->ssl);
+	if (!t->ssl || SSL_set_fd(t->ssl, fd) != 1)
+		abort(); /* as all small allocations */
+	SSL_set_accept_state(t->ssl);
+	return t;
+}
+
+void tls_free(struct tls *t)
+{
+	if (!t)
+		return;
+	SSL_free(t->ssl);
+	free(t);
+}
+
+/* What the failure `r` of a call means; `*other` is set to "wants the other
+ * direction". */
+static int why(struct tls *t, int r, int other_code, bool *other)
+{
+	int code = SSL_get_error(t->ssl, r);
+
+	*other = code == other_code;
+	if (code == SSL_ERROR_WANT_READ || code == SSL_ERROR_WANT_WRITE)
+		return -EAGAIN;
+	if (code == SSL_ERROR_ZERO_RETURN)
+		return 0;
+	t->broken = true;
+	if (code == SSL_ERROR_SYSCALL && errno)
+		return -errno;
+	/* Also an end without the peer's saying so: it may have been cut. */
+	return -ECONNRESET;
+}
+
+ssize_t tls_read(struct tls *t, void *p, size_t n)
+{
+	size_t got = 0;
+
+	while (got < n && !t->ended) {
+		size_t k = 0;
+		int r;
+
+		ERR_clear_error();
+		errno = 0;
+		r = SSL_read_ex(t->ssl, (char *)p + got, n - got, &k);
+		got += k;
+		if (r > 0) {
+			t->read_wants_write = false;
+			continue;
+		}
+		r = why(t, r, SSL_ERROR_WANT_WRITE, &t->read_wants_write);
+		if (r == -EAGAIN)
+			return got > 0 ? (ssize_t)got : r;
+		t->ended = true;
+		t->end = r;
+	}
+	return got > 0 || n == 0 ? (ssize_t)got : t->end;
+}
+
+ssize_t tls_write(struct tls *t, const void *p, size_t n)
+{
+	size_t k = 0;
+	int r;
+
+	if (t->broken)
+		return -EPIPE;
+	if (n == 0)
+		return 0;
+	ERR_clear_error();
+	errno = 0;
+	r = SSL_write_ex(t->ssl, p, n, &k);
+	if (r > 0) {
+		t->write_wants_read = false;
+		return (ssize_t)k;
+	}
+	r = why(t, r, SSL_ERROR_WANT_READ, &t->write_wants_read);
+	return r == 0 ? -EPIPE : r;
+}
+
+void tls_shutdown(struct tls *t)
+{
+	/* Before the end of a handshake there is nothing to end. */
+	if (t->broken || !SSL_is_init_finished(t->ssl))
+		return;
+	ERR_clear_error();
+	if (SSL_shutdown(t->ssl) < 0)
+		ERR_clear_error(); /* the peer takes nothing: let it be */
+}
+
+bool tls_pending(const struct tls *t)
+{
+	return t->ended || SSL_pending(t->ssl) > 0;
+}
+
+uint32_t tls_needs(const struct tls *t, uint32_t want)
+{
+	uint32_t needs = want & ~(uint32_t)(EPOLLIN | EPOLLOUT);
+
+	if (want & EPOLLIN)
+		needs |= t->read_wants_write ? EPOLLOUT : EPOLLIN;
+	if (want & EPOLLOUT)
+		needs |= t->write_wants_read ? EPOLLIN : EPOLLOUT;
+	return needs;
+}
+
+uint32_t tls_means(const struct tls *t, uint32_t events)
+{
+	uint32_t means = events;
+
+	if ((events & EPOLLIN) && t->write_wants_read)
+		means |= EPOLLOUT;
+	if ((events & EPOLLOUT) && t->read_wants_write)
+		means |= EPOLLIN;
+	return means;
+}
