@@ -1,7 +1,8 @@
 /*
- * The api role: HTTP on a unix socket, the registry, the lifecycle of
- * sandboxes and images, and the relay between clients and agents. One thread,
- * one loop, no privileges: what needs root is asked of the warden.
+ * The api role: HTTP on a unix socket (and TCP, if asked for), the registry,
+ * the lifecycle of sandboxes and images, and the relay between clients and
+ * agents. One thread, one loop, no privileges: what needs root is asked of the
+ * warden.
  */
 #pragma once
 
@@ -14,6 +15,7 @@
 #include "api/metrics.h"
 #include "api/reconcile.h"
 #include "api/sandboxes.h"
+#include "api/tcp.h"
 #include "api/warden_link.h"
 #include "base/conf.h"
 #include "base/loop.h"
@@ -33,7 +35,8 @@ struct api {
 	struct loop loop;
 	struct registry registry;
 	struct http_server http;
-	int listen_fd;   /* -1 once we serve */
+	int listen_fd; /* -1 once we serve */
+	struct tcp tcp;
 	bool reconciled; /* with the warden, once */
 	struct warden_link warden;
 	struct reconcile reconcile;

@@ -44,6 +44,7 @@ static void listen_now(struct api *a)
 	if (http_server_start(&a->http, &a->loop, take_fd(&a->listen_fd), &e) <
 	    0)
 		die("serve: %s", e.msg);
+	tcp_serve(a);
 }
 
 void api_serve(struct api *a)
@@ -184,7 +185,7 @@ int main(int argc, char **argv)
 	int r;
 
 	log_init("api", LOG_INFO);
-	a->listen_fd = -1;
+	a->listen_fd = a->tcp.listen_fd = -1;
 	if (conf_from_args(&a->conf, argc, argv, &e) < 0)
 		die("%s", e.msg);
 	log_init("api", conf_log_level(&a->conf));

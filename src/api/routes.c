@@ -6,6 +6,7 @@
 
 #include "api/api.h"
 #include "api/auth.h"
+#include "api/hosts.h"
 #include "api/reply.h"
 #include "base/auto.h"
 
@@ -94,6 +95,8 @@ void route(struct http_conn *c, void *ctx)
 	struct err e = { 0 };
 	char allow[64];
 
+	if (!hosts_check(a, c))
+		return;
 	call.route = find(http_request(c), &call, allow, sizeof(allow));
 	if (!call.route) {
 		unknown(a, c, allow);

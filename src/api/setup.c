@@ -166,6 +166,8 @@ int api_set_up(struct api *a, struct err *e)
 		return -e->code;
 	if (make_registry_dir(state_fd, gid, e) < 0)
 		return err_wrap(e, "%s", a->conf.state_dir);
+	if (tcp_set_up(a, e) < 0)
+		return -e->code;
 	return make_socket(a, users, e);
 }
 

@@ -10,7 +10,7 @@
 #include "base/product.h"
 #include "base/str.h"
 
-enum kind { TEXT, NUMBER, SIZE, DURATION, MILLI };
+enum kind { TEXT, NUMBER, SIZE, DURATION, MILLI, YES_NO };
 
 /*
  * The ranges of ids start above systemd's container range (which ends at
@@ -51,6 +51,14 @@ static const struct key {
 	NUM_KEY("pids", NUMBER, pids, "1024"),
 	NUM_KEY("timeout", DURATION, timeout_ms, "0"),
 	TEXT_KEY(allow_missing, ""),
+	TEXT_KEY(listen, ""),
+	NUM_KEY("listen_insecure", YES_NO, listen_insecure, "no"),
+	TEXT_KEY(tls_cert, ""),
+	TEXT_KEY(tls_key, ""),
+	TEXT_KEY(domain, ""),
+	TEXT_KEY(allowed_hosts, ""),
+	NUM_KEY("client_timeout", DURATION, client_timeout_ms, "30s"),
+	NUM_KEY("max_peer_connections", NUMBER, max_peer_connections, "256"),
 	TEXT_KEY(log_level, "info"),
 #ifdef WALLS_TEST
 	TEXT_KEY(wall_off, ""),
@@ -77,6 +85,10 @@ static int set_value(struct conf *c, const struct key *k, const char *v)
 		break;
 	case MILLI:
 		r = parse_milli(v, &n);
+		break;
+	case YES_NO:
+		n = strcmp(v, "yes") == 0;
+		r = n || strcmp(v, "no") == 0 ? 0 : -EINVAL;
 		break;
 	}
 	if (r == 0)

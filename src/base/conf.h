@@ -33,6 +33,14 @@ struct conf {
 	uint64_t cpus_milli, mem_bytes, disk_bytes, pids; /* defaults */
 	uint64_t timeout_ms;    /* default life; 0: none */
 	char allow_missing[64]; /* walls or limits this host may lack: "disk" */
+	/* Clients over TCP, see api/tcp.h and api/hosts.h. */
+	char listen[64];          /* "127.0.0.1:7070"; "": none */
+	uint64_t listen_insecure; /* other hosts without TLS: 1 */
+	char tls_cert[256], tls_key[256];
+	char domain[128];              /* previews are below it; "": none */
+	char allowed_hosts[256];       /* names of this server: "a, b" */
+	uint64_t client_timeout_ms;    /* in which nothing moved */
+	uint64_t max_peer_connections; /* of one address; 0: any number */
 	char log_level[8];
 #ifdef WALLS_TEST
 	char wall_off[32]; /* the one wall a test takes away */

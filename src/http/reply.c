@@ -38,6 +38,7 @@ static const struct {
 	{ 414, "URI Too Long" },
 	{ 415, "Unsupported Media Type" },
 	{ 417, "Expectation Failed" },
+	{ 421, "Misdirected Request" },
 	{ 422, "Unprocessable Content" },
 	{ 426, "Upgrade Required" },
 	{ 429, "Too Many Requests" },
