@@ -20,10 +20,11 @@ static bool take_segment(const char **pattern, const char **path,
 			 struct call *call, unsigned *n_args)
 {
 	size_t n = strcspn(*path, "/");
-	char *arg = call->arg[*n_args];
+	char *arg;
 
 	if (n == 0 || n >= CALL_ARG_CAP || *n_args == CALL_ARGS)
 		return false;
+	arg = call->arg[*n_args];
 	memcpy(arg, *path, n);
 	arg[n] = '\0';
 	++*n_args;
