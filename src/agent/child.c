@@ -125,6 +125,8 @@ pid_t child_fork(const struct confine *c, struct err *e)
 	/* Back to being the last to go; if that fails, so be it. */
 	r = oom_adjust(c, "0", &again);
 	(void)r;
+	if (!settled)
+		sched_yield(); /* the child is in more of a hurry */
 	agent_settle();
 	return pid < 0 ? -e->code : (pid_t)pid;
 }
@@ -426,8 +428,7 @@ int child_keep(int *fd, struct err *e)
 	if (up < 0 || dup3(up, STATUS_FD, O_CLOEXEC) < 0)
 		return err_sys(e, "set up descriptor %d", STATUS_FD);
 	*fd = STATUS_FD;
-	if (WALL(CLOSEFDS) &&
-	    syscall(SYS_close_range, STATUS_FD + 1U, ~0U, 0) < 0)
+	if (syscall(SYS_close_range, STATUS_FD + 1U, ~0U, 0) < 0)
 		return err_sys(e, "close descriptors");
 	return 0;
 }

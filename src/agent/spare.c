@@ -21,6 +21,7 @@
 #include "agent/environ.h"
 #include "base/auto.h"
 #include "base/fd.h"
+#include "sandbox/walls.h"
 
 enum {
 	IDLE_MS = 10,          /* after the last spawn */
@@ -89,7 +90,8 @@ static void spare_make(struct agent *a)
 	int ends[2];
 	pid_t pid;
 
-	if (a->spare.pid ||
+	/* It cannot be without that wall: it would hold everybody's pipes. */
+	if (a->spare.pid || !WALL(CLOSEFDS) ||
 	    socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
 		return;
 	pid = fd_set_nonblock(ends[0], true);

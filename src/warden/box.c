@@ -376,6 +376,7 @@ static int start(struct box *b, struct err *e)
 	if (b->spec.flags & LAUNCH_EARLY)
 		answer_early(
 			container_of(b->waiters.next, struct waiter, node));
+	part_dismiss(p);
 	return 0;
 }
 

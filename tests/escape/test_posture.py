@@ -244,12 +244,12 @@ def take(i):
         w.close()
     # An idle agent: no descriptor of a process is left.
     agent = harness.read(f"/proc/{r.agent}/cmdline")
-    harness.wait_for("only the agent and its spare are left", lambda: [
+    harness.wait_for("only the agent and its spare are left", lambda: {
         harness.read(f"/proc/{p}/cmdline", " ")
-        for p in attack.pids_of(r.base)] == [agent, agent], 20 * SLOW)
+        for p in attack.pids_of(r.base)} == {agent}, 20 * SLOW)
     time.sleep(0.2)
-    lines += r.record("agent", r.agent)
-    lines += r.record("spare", attack.pids_of(r.base)[1])
+    for who, pid in zip(("agent", "spare", "another"), attack.pids_of(r.base)):
+        lines += r.record(who, pid)
     i.rm(box)
     return lines
 

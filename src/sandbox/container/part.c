@@ -70,14 +70,14 @@ static int limit_namespaces(int proc_fd)
  *
  * The knobs are written through a /proc of the helper's own. In the host's,
  * each namespace leaves entries of the same names behind, and with a thousand
- * sandboxes finding the right one takes milliseconds.
+ * sandboxes finding the right one takes milliseconds. It stays open until the
+ * helper ends: to take a mount down is to wait for all processors.
  */
 static int helper_steps(const struct cgroup_host *h, const struct part *p,
 			int fd)
 {
 	struct err e = { 0 };
-	AUTO_CLOSE int proc_fd = mount_new("proc", NULL, VIEW_FLAGS, &e);
-	int r = proc_fd;
+	int proc_fd = mount_new("proc", NULL, VIEW_FLAGS, &e), r = proc_fd;
 	char go;
 
 	if (r >= 0 && p->kind == PART_SANDBOX)
@@ -191,11 +191,19 @@ static int helper_start(const struct cgroup_host *h, struct part *p,
 	return 0;
 }
 
+void part_dismiss(struct part *p)
+{
+	/* Not by closing alone: a child of the launch may have a copy. */
+	if (p->helper_fd >= 0)
+		shutdown(p->helper_fd, SHUT_WR);
+	auto_close(&p->helper_fd);
+}
+
 void part_reap(struct part *p)
 {
 	if (p->helper == 0)
 		return;
-	auto_close(&p->helper_fd); /* it sees the end, and ends */
+	part_dismiss(p);
 	while (waitpid(p->helper, NULL, 0) < 0 && errno == EINTR)
 		continue;
 	p->helper = 0;
@@ -238,11 +246,10 @@ int part_finish(const struct cgroup_host *h, int proc_fd, struct part *p,
 {
 	int r = use_helper(p, proc_fd, p->helper, p->helper_fd, e);
 
-	auto_close(&p->helper_fd); /* it may go */
 	auto_close(&p->birth_fd);
 	p->unfinished = false;
-	/* Reaped in part_close(), for who is in a hurry; on v2 it must have
-	 * left the group before that is split. */
+	/* It stays until part_dismiss(), for who is in a hurry; on v2 it must
+	 * have left the group before that is split. */
 	if (h->v2)
 		part_reap(p);
 	if (r == 0 && h->v2) {

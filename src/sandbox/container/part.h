@@ -55,8 +55,9 @@ int part_finish(const struct cgroup_host *h, int proc_fd, struct part *p,
 			.cgroupns_fd = -1, \
 			.netns_fd = -1,    \
 			.helper_fd = -1 })
-/* Lets the helper go and waits for its end: part_close() does it too, for who
- * is in a hurry before. */
+/* After part_finish(): lets the helper go, and waits for its end. part_close()
+ * does both. Who is in a hurry does the first when there is time for it. */
+void part_dismiss(struct part *p);
 void part_reap(struct part *p);
 void part_close(struct part *p);
 
