@@ -1,27 +1,26 @@
 /* carrel exec: a command in a sandbox that lives. */
 #include <string.h>
 
+#include "base/auto.h"
 #include "cli/process.h"
-#include "cli/server.h"
+#include "wire/frame.h"
 
 int verb_exec(struct cli *cli, int argc, char **argv)
 {
 	static struct process_opts p;
-	struct opt table[PROCESS_ROWS + 3];
-	char base[TARGET_CAP], target[TARGET_CAP + 8];
+	const struct opt more[] = {
+		{ "detach", 'd', OPT_FLAG, &p.detach, NULL,
+		  "leave the command running, print its number" },
+		{ "tag", 0, OPT_TEXT, &p.tag, "TAG",
+		  "a name to attach to it by: tag:TAG" },
+		OPT_HELP(cli),
+		{ 0 },
+	};
+	struct opt table[PROCESS_ROWS + ARRAY_LEN(more)];
 	const char *ref;
-	size_t n = process_rows(&p, table);
 	int at;
 
-	table[n++] = (struct opt){ "detach",
-				   'd',
-				   OPT_FLAG,
-				   &p.detach,
-				   NULL,
-				   "leave the command running, drop its "
-				   "output" };
-	table[n++] = (struct opt)OPT_HELP(cli);
-	table[n] = (struct opt){ 0 };
+	memcpy(table + process_rows(&p, table), more, sizeof(more));
 	cli->fail_code = EXIT_OURS;
 	at = cli_options(cli, table, argc, argv);
 	if (at >= argc)
@@ -33,7 +32,7 @@ int verb_exec(struct cli *cli, int argc, char **argv)
 		cli_usage_error(cli, "a command is needed");
 	if (p.detach && p.tty)
 		cli_usage_error(cli, "--detach and --tty exclude each other");
-	server_target(cli, base, "/v1/sandboxes/", ref);
-	snprintf(target, sizeof(target), "%s/exec", base);
-	return process_run(cli, &p, target, NULL, argv + at);
+	if (p.tag && (*p.tag == '\0' || strlen(p.tag) > TAG_MAX))
+		cli_usage_error(cli, "a tag has 1 to 64 bytes");
+	return process_run(cli, &p, ref, NULL, argv + at);
 }

@@ -2,16 +2,12 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/auto.h"
 #include "cli/server.h"
 #include "cli/spec_opts.h"
 #include "cli/stream.h"
 #include "cli/term.h"
-#include "wire/frame.h"
-
-#define WIRE_PROTOCOL "carrel-wire/1"
 
 size_t process_rows(struct process_opts *p, struct opt table[PROCESS_ROWS])
 {
@@ -50,80 +46,59 @@ static void add_term(struct process_opts *p)
 	p->env.v[p->env.n++] = term;
 }
 
-static void put_spawn(struct cli *cli, struct process_opts *p, char **argv,
-		      struct buf *out)
+void process_target(struct cli *cli, const char *ref, char out[EXEC_TARGET_CAP])
 {
-	/* No nonce: we never come back to a connection. */
-	struct hello hello = { .version_min = WIRE_VERSION,
-			       .version_max = WIRE_VERSION };
-	struct spawn s = { .user = p->user,
-			   .cwd = p->workdir,
-			   .argv = (const char **)argv,
-			   .env = p->env.v,
-			   .envc = p->env.n };
+	char base[TARGET_CAP];
 
-	while (argv[s.argc])
-		s.argc++;
-	if (p->detach)
-		s.flags = SPAWN_DETACHED;
-	else if (!p->no_input)
-		s.flags = SPAWN_STDIN;
-	if (p->tty) {
-		s.flags |= SPAWN_PTY;
-		term_size(&s.rows, &s.cols);
-	}
-	hello_put(out, &hello);
-	if (spawn_put(out, 1, &s) < 0)
-		fail(cli,
-		     "the command and its environment are larger than "
-		     "%d KiB or %d words",
-		     SPAWN_MAX / 1024, ARGS_MAX);
+	server_target(cli, base, "/v1/sandboxes/", ref);
+	snprintf(out, EXEC_TARGET_CAP, "%s/exec", base);
 }
 
-static void refused(struct cli *cli, struct http_client *c)
+/* By what we find it again. */
+static const char *make_tag(struct cli *cli, const struct process_opts *p)
 {
-	char message[MESSAGE_CAP];
-	json_t *j;
-	int status = server_answer(cli, c, &j);
+	static char tag[ID_CAP];
 
-	server_message(status, j, message);
-	fail(cli, "%s", message);
+	if (p->tag)
+		return p->tag;
+	if (id_make(tag) < 0)
+		fail(cli, "no random numbers: %m");
+	return tag;
 }
 
-int process_run(struct cli *cli, struct process_opts *p, const char *target,
+int process_run(struct cli *cli, struct process_opts *p, const char *ref,
 		const struct buf *body, char **argv)
 {
-	static struct http_client c;
-	static struct buf first, leftover;
-	struct http_call call = { .method = "POST",
-				  .target = target,
-				  .upgrade = WIRE_PROTOCOL };
-	struct stream_opts o = { .input = !p->no_input && !p->detach,
+	char target[EXEC_TARGET_CAP] = "/v1/run";
+	struct spawn sp = { .user = p->user, .cwd = p->workdir };
+	struct stream_opts o = { .cli = cli,
+				 .target = target,
+				 .body = body,
+				 .spawn = &sp,
+				 .named = p->tag != NULL,
+				 .input = !p->no_input && !p->detach,
 				 .tty = p->tty,
 				 .detach = p->detach };
-	AUTO_CLOSE int fd = -1;
-	struct err e = { 0 };
-	int status, code;
 
 	env_complete(cli, &p->env);
 	if (p->tty)
 		add_term(p);
-	put_spawn(cli, p, argv, &first);
-	call.first = buf_data(&first);
-	call.first_n = buf_len(&first);
-	if (body) {
-		call.body = buf_data(body);
-		call.body_n = buf_len(body);
+	sp.argv = (const char **)argv;
+	while (argv[sp.argc])
+		sp.argc++;
+	sp.env = p->env.v;
+	sp.envc = p->env.n;
+	if (p->detach)
+		sp.flags = SPAWN_DETACHED;
+	else if (!p->no_input)
+		sp.flags = SPAWN_STDIN;
+	if (p->tty) {
+		sp.flags |= SPAWN_PTY;
+		term_size(&sp.rows, &sp.cols);
 	}
-	server_open(cli, &c);
-	status = http_client_upgrade(&c, &call, &fd, &leftover, &e);
-	if (status < 0)
-		fail(cli, "%s", e.msg);
-	if (status != 101)
-		refused(cli, &c);
-	code = stream_run(fd, &leftover, &o);
-	buf_done(&first);
-	buf_done(&leftover);
-	http_client_done(&c);
-	return code;
+	if (ref) {
+		process_target(cli, ref, target);
+		sp.tag = o.at.tag = make_tag(cli, p);
+	}
+	return stream_run(&o);
 }

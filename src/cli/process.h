@@ -1,4 +1,6 @@
-/* What `run` and `exec` have in common: a command and how to attach to it. */
+/*
+ * What the verbs that start a command have in common: `run`, `exec`, `shell`.
+ */
 #pragma once
 
 #include "cli/cli.h"
@@ -6,6 +8,7 @@
 struct process_opts {
 	bool input, no_input, tty, detach;
 	const char *user, *workdir;
+	const char *tag; /* of the user; NULL: a random one where it helps */
 	struct opt_list env;
 };
 
@@ -13,8 +16,14 @@ enum { PROCESS_ROWS = 6 };
 /* Writes the rows (without --detach) to `table`; returns their number. */
 size_t process_rows(struct process_opts *p, struct opt table[PROCESS_ROWS]);
 /*
- * Posts to `target` with an upgrade, our hello and the spawn request in one
- * write, then is the command: returns the exit code. `argv` is its words.
+ * Is the command with the words `argv`: returns its exit code. It is started
+ * in the sandbox `ref`, where it goes on when the connection is lost, and is
+ * come back to; or, with `ref` NULL, in a new one of the spec `body`.
  */
-int process_run(struct cli *cli, struct process_opts *p, const char *target,
+int process_run(struct cli *cli, struct process_opts *p, const char *ref,
 		const struct buf *body, char **argv);
+
+/* The target for frames of a sandbox: "/v1/sandboxes/work/exec". */
+enum { EXEC_TARGET_CAP = 520 };
+void process_target(struct cli *cli, const char *ref,
+		    char out[EXEC_TARGET_CAP]);

@@ -22,7 +22,7 @@ int verb_run(struct cli *cli, int argc, char **argv)
 				     " run -- echo hello)");
 	/* The variables go with the command: there will be no other one. */
 	spec_opts_body(&s, NULL, &body);
-	code = process_run(cli, &p, "/v1/run", &body, argv + at);
+	code = process_run(cli, &p, NULL, &body, argv + at);
 	buf_done(&body);
 	return code;
 }

@@ -11,6 +11,7 @@
 #include "base/fd.h"
 #include "base/product.h"
 #include "cli/cli.h"
+#include "cli/term.h"
 
 /* Bytes of the valid UTF-8 character at `s` that may be shown, or 0. */
 static size_t printable(const unsigned char *s)
@@ -78,8 +79,10 @@ static void say_line(const char *fmt, va_list ap)
 
 	vsnprintf(raw, sizeof(raw), fmt, ap);
 	memcpy(line, PRODUCT ": ", n + 1);
-	clean_text(line + n, sizeof(line) - n - 1, raw);
+	clean_text(line + n, sizeof(line) - n - 2, raw);
 	n = strlen(line);
+	if (term_is_raw())
+		line[n++] = '\r';
 	line[n++] = '\n';
 	if (write_full(STDERR_FILENO, line, n) < 0)
 		return; /* nowhere left to say so */

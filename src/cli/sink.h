@@ -14,12 +14,17 @@
 
 #include "base/buf.h"
 
+/* No stream is this long: sums of offsets do not wrap around. */
+#define OFFSET_MAX (UINT64_MAX / 4)
+
 struct sink {
 	int fd;       /* STDOUT_FILENO or STDERR_FILENO */
 	int out_fd;   /* what is written to; -1 before the first byte */
 	size_t chunk; /* most that one write() may take without blocking */
 	struct buf pending;
-	uint64_t received, written, acked; /* offsets in the stream */
+	/* Offsets in the stream. `acked` is also what was acknowledged by
+	 * coming back with `received`, so it may be ahead of `written`. */
+	uint64_t received, written, acked;
 	bool eof;
 };
 
@@ -29,6 +34,8 @@ struct sink {
  */
 int sink_take(struct sink *s, uint64_t offset, const void *p,
 	      size_t n) MUST_CHECK;
+/* The next `n` bytes of the stream will never come. */
+void sink_skip(struct sink *s, uint64_t n);
 /* Writes some of what is pending, after poll() said that it is possible. */
 int sink_flush(struct sink *s) MUST_CHECK;
 /* The stream has ended and is written: whoever reads our stdout learns it. */

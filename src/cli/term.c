@@ -1,6 +1,6 @@
 #include "cli/term.h"
 
-#include <stdbool.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <termios.h>
@@ -9,26 +9,98 @@
 static struct termios saved;
 static bool is_raw;
 
-void term_restore(void)
+/*
+ * SIGKILL leaves no time to clean up, and a terminal in raw mode is of no use
+ * to anybody. So a child waits for our end; it has the terminal and one end
+ * of a pipe, and nothing else. What we write there is whether the terminal is
+ * raw.
+ */
+static int guard_fd = -1;
+
+static void guard(int fd)
 {
-	if (is_raw)
-		tcsetattr(STDIN_FILENO, TCSADRAIN, &saved);
-	is_raw = false;
+	char raw = 0, c;
+	sigset_t all;
+
+	/* Not with our group; and SIGTTOU would stop us in the background. */
+	setpgid(0, 0);
+	sigfillset(&all);
+	sigprocmask(SIG_BLOCK, &all, NULL);
+	close(STDOUT_FILENO);
+	close(STDERR_FILENO);
+	if (fd != STDERR_FILENO + 1) {
+		dup2(fd, STDERR_FILENO + 1);
+		fd = STDERR_FILENO + 1;
+	}
+	close_range((unsigned)fd + 1, ~0U, 0);
+	while (read(fd, &c, 1) == 1)
+		raw = c;
+	if (raw)
+		tcsetattr(STDIN_FILENO, TCSANOW, &saved);
+	_exit(0);
 }
 
-void term_raw(void)
+static void start_guard(void)
+{
+	int p[2];
+	pid_t pid;
+
+	if (pipe(p) < 0)
+		return;
+	pid = fork();
+	if (pid == 0) {
+		close(p[1]);
+		guard(p[0]);
+	}
+	close(p[0]);
+	if (pid > 0)
+		guard_fd = p[1];
+	else
+		close(p[1]);
+}
+
+static void tell_guard(char raw)
+{
+	/* Without a guard, exit() is still ours. */
+	if (guard_fd >= 0 && write(guard_fd, &raw, 1) < 0)
+		guard_fd = -1;
+}
+
+void term_restore(void)
+{
+	if (!is_raw)
+		return;
+	tcsetattr(STDIN_FILENO, TCSADRAIN, &saved);
+	is_raw = false;
+	tell_guard(0);
+}
+
+void term_raw(bool signals)
 {
 	static bool registered;
 	struct termios raw;
 
 	if (!is_raw && tcgetattr(STDIN_FILENO, &saved) < 0)
 		return;
-	if (!registered && atexit(term_restore) != 0)
-		return;
-	registered = true;
+	if (!registered) {
+		if (atexit(term_restore) != 0)
+			return;
+		registered = true;
+		start_guard();
+	}
 	raw = saved;
 	cfmakeraw(&raw);
+	if (signals) {
+		raw.c_lflag |= ISIG;
+		raw.c_cc[VSUSP] = _POSIX_VDISABLE;
+	}
+	tell_guard(1);
 	is_raw = tcsetattr(STDIN_FILENO, TCSADRAIN, &raw) == 0;
+}
+
+bool term_is_raw(void)
+{
+	return is_raw;
 }
 
 void term_size(uint16_t *rows, uint16_t *cols)

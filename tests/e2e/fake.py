@@ -12,10 +12,11 @@ import struct
 import subprocess
 import tempfile
 import threading
+import time
 
 import harness
-from harness import ACK, INPUT, INPUT_ACK, INPUT_EOF, OUTPUT, OUTPUT_EOF, \
-    EXIT, FAILED, SPAWN, STARTED, WINDOW, Wire, pack_str
+from harness import ACK, ATTACH, ATTACHED, GAP, INPUT, INPUT_ACK, INPUT_EOF, \
+    OUTPUT, OUTPUT_EOF, EXIT, FAILED, SPAWN, STARTED, WINDOW, Wire, pack_str
 
 CLI = os.path.join(harness.BUILD, "bin/carrel")
 
@@ -106,6 +107,28 @@ class Peer(Wire):
         self.spawned = self.take_spawn()
         self.send(STARTED, 1, struct.pack("<II", 7, 1))
 
+    def take_attach(self):
+        """(number, tag, offset of stdout, of stderr) of FRAME_ATTACH."""
+        kind, channel, p = self.recv()
+        assert (kind, channel) == (ATTACH, 1), (kind, channel)
+        number, n = struct.unpack_from("<II", p)
+        tag = p[8:8 + n].decode()
+        return number, tag, *struct.unpack_from("<QQ", p, 8 + n + 1)
+
+    def attached(self, given=0, pty=0, number=1):
+        """Says that the process is there and was given `given` bytes."""
+        self.send(ATTACHED, 1, struct.pack("<IIQB", 7, number, given, pty))
+
+    def come_back(self, given=0, pty=0):
+        """Upgrade, hello, attach, attached; what it asked for."""
+        self.upgrade_answer()
+        asked = self.take_attach()
+        self.attached(given, pty)
+        return asked
+
+    def gap(self, stream, offset):
+        self.send(GAP, 1, struct.pack("<BQ", stream, offset))
+
     def output(self, stream, offset, data):
         self.send(OUTPUT, 1, struct.pack("<BQ", stream, offset) + data)
 
@@ -150,14 +173,25 @@ class Server:
         self.dir = tempfile.mkdtemp(prefix="carrel-fake-")
         self.path = os.path.join(self.dir, "s")
         self.script, self.error, self.requests = script, None, []
-        self.listener = socket.socket(socket.AF_UNIX)
-        self.listener.bind(self.path)
-        self.listener.listen(16)
+        # Set by a script: seconds for which nobody listens after it.
+        self.away = 0
+        self._listen()
         self.thread = threading.Thread(target=self._serve, daemon=True)
         self.thread.start()
 
+    def _listen(self):
+        self.listener = socket.socket(socket.AF_UNIX)
+        self.listener.bind(self.path)
+        self.listener.listen(16)
+
     def _serve(self):
         while True:
+            if self.away:
+                self.listener.close()
+                time.sleep(self.away)
+                os.unlink(self.path)
+                self._listen()
+                self.away = 0
             try:
                 sock, _ = self.listener.accept()
             except OSError:

@@ -17,6 +17,8 @@ import socket
 import struct
 import subprocess
 import termios
+import threading
+import time
 import unittest
 
 import harness
@@ -498,6 +500,80 @@ class Signals(unittest.TestCase):
 
 
 class Terminal(unittest.TestCase):
+    def shell(self, server, *args, **kw):
+        """A command of ours on a terminal; (process, our end, its modes)."""
+        ours, theirs = pty.openpty()
+        self.addCleanup(os.close, ours)
+        self.addCleanup(os.close, theirs)
+        self.size(theirs, 30, 100)
+        before = termios.tcgetattr(theirs)
+        p = server.popen(*args, stdin=theirs, stdout=theirs, stderr=theirs,
+                         start_new_session=True, preexec_fn=lambda:
+                         fcntl.ioctl(0, termios.TIOCSCTTY, 0), **kw)
+        return p, ours, lambda: termios.tcgetattr(theirs) == before
+
+    def read_until(self, fd, text):
+        got = b""
+        while text not in got:
+            self.assertTrue(select.select([fd], [], [], 20)[0], got)
+            got += os.read(fd, 4096)
+        return got
+
+    def test_killed(self):
+        """Even then the terminal is as it was."""
+        with Server(process(lambda p: (p.output(1, 0, b"prompt"),
+                                       p.ended()))) as s:
+            p, ours, restored = self.shell(s, "exec", "-t", "work", "cmd")
+            self.read_until(ours, b"prompt")
+            self.assertFalse(restored())
+            p.kill()
+            p.wait()
+            wait_for("the terminal is back", restored, 10)
+
+    def test_lost_and_left(self):
+        scripts = [lambda p: (p.begin(), p.output(1, 0, b"prompt"))]
+        with Server(lambda p, r: scripts.pop(0)(p) if scripts
+                    else p.answer(503, b"{}")) as s:
+            p, ours, restored = self.shell(s, "exec", "-t", "work", "cmd")
+            self.read_until(ours, b"(Ctrl-C leaves)\r\n")
+            os.write(ours, b"\x03")
+            self.assertEqual(p.wait(10), 130)
+            self.assertTrue(restored())
+
+    def test_lost_and_back(self):
+        seen = []
+
+        def again(peer):
+            peer.come_back(pty=1)
+            while len(seen) < 2:
+                seen.append(peer.recv())
+            peer.output(1, 6, b" there")
+            peer.exit(0)
+        scripts = [lambda p: (p.begin(), p.output(1, 0, b"prompt"))] + \
+            [lambda p: p.answer(503, b"{}")] * 7 + [again]
+        with Server(lambda p, r: scripts.pop(0)(p)) as s:
+            p, ours, restored = self.shell(s, "exec", "-t", "work", "cmd")
+            self.read_until(ours, b"leaves)")
+            os.write(ours, b"typed")
+            got = self.read_until(ours, b" there")
+            self.assertIn(b"connected again\r\n", got)
+            self.assertEqual(p.wait(10), 0)
+            self.assertTrue(restored())
+        self.assertEqual([x[0] for x in seen], [RESIZE, 3])
+        self.assertEqual(seen[1][2][8:], b"typed")
+
+    def test_stopped_and_continued(self):
+        with Server(process(lambda p: (p.output(1, 0, b"prompt"),
+                                       p.ended()))) as s:
+            p, ours, restored = self.shell(s, "exec", "-t", "work", "cmd")
+            self.read_until(ours, b"prompt")
+            p.send_signal(signal.SIGTSTP)
+            wait_for("the terminal is back", restored, 10)
+            p.send_signal(signal.SIGCONT)
+            wait_for("raw again", lambda: not restored(), 10)
+            p.kill()
+            p.wait()
+
     def size(self, fd, rows, cols):
         fcntl.ioctl(fd, termios.TIOCSWINSZ,
                     struct.pack("HHHH", rows, cols, 0, 0))
@@ -553,6 +629,239 @@ class Terminal(unittest.TestCase):
         os.close(theirs)
 
 
+class Back(unittest.TestCase):
+    """The connection breaks, the process does not."""
+
+    def connections(self, *scripts, **kw):
+        """A server with one script for each connection; (code, out, err) of
+        an exec."""
+        left = list(scripts)
+
+        def script(peer, req):
+            self.assertEqual(req.target, "/v1/sandboxes/work/exec")
+            (left.pop(0) if len(left) > 1 else left[0])(peer)
+        with Server(script) as s:
+            got = s.cli("exec", *kw.pop("args", ("work", "cmd")), **kw)
+        self.assertEqual(len(left), 1, "it did not come back")
+        return got
+
+    def test_goes_on_where_it_was(self):
+        tag = []
+
+        def first(peer):
+            peer.begin()
+            tag.append(peer.tag)
+            peer.output(1, 0, b"one ")
+            peer.output(2, 0, b"!")
+
+        def second(peer):
+            self.assertEqual(peer.come_back(), (0, tag[0], 4, 1))
+            peer.output(1, 4, b"two")
+
+        def third(peer):
+            self.assertEqual(peer.come_back(), (0, tag[0], 7, 1))
+            peer.output(2, 1, b"?")
+            peer.eof(1, 7)
+            peer.exit(7)
+        self.assertEqual(self.connections(first, second, third),
+                         (7, b"one two", "!?"))
+        self.assertRegex(tag[0], "^i[a-z2-7]{26}$")
+
+    def test_every_process_has_another_tag(self):
+        tags = set()
+
+        def script(peer, req):
+            peer.begin()
+            tags.add(peer.tag)
+            peer.exit(0)
+        with Server(script) as s:
+            for _ in range(3):
+                s.cli("exec", "work", "cmd")
+        self.assertEqual(len(tags), 3)
+
+    def test_input_is_sent_once(self):
+        data = os.urandom(700000)
+        got = bytearray()
+
+        def take(peer, n):
+            """At least n bytes in all; only some are acknowledged."""
+            while len(got) < n:
+                kind, _, p = peer.recv()
+                self.assertEqual(kind, 3)  # INPUT
+                self.assertEqual(struct.unpack_from("<Q", p)[0], len(got))
+                got.extend(p[8:])
+                if len(got) < n - 150000:
+                    peer.send(69, 1, struct.pack("<Q", len(got) - 1000))
+
+        def first(peer):
+            peer.begin()
+            take(peer, 300000)
+
+        def second(peer):
+            del got[280001:]  # the process was not given the last ones
+            peer.come_back(len(got))
+            take(peer, 500000)
+
+        def third(peer):
+            peer.come_back(len(got))
+            take(peer, len(data))
+            peer.send(69, 1, struct.pack("<Q", len(got)))
+            self.assertEqual(peer.recv()[0], INPUT_EOF)
+
+        def fourth(peer):
+            peer.come_back(len(got))  # its end is told again
+            self.assertEqual(peer.recv()[0], INPUT_EOF)
+            peer.exit(0)
+        self.assertEqual(self.connections(first, second, third, fourth,
+                                          input=data)[0], 0)
+        self.assertEqual(bytes(got), data)
+
+    def test_somebody_else_has_typed(self):
+        def second(peer):
+            peer.come_back(50)
+            self.assertEqual(peer.recv()[0], INPUT_EOF)
+            peer.exit(0)
+
+        def first(peer):
+            peer.begin()
+            self.assertEqual(peer.recv()[2][8:], b"mine")
+        self.assertEqual(self.connections(first, second, input=b"mine")[0], 0)
+
+    def test_not_started_yet(self):
+        """The request was lost too: it is made again, under the same tag."""
+        tags = []
+
+        def first(peer):
+            peer.upgrade_answer()
+            peer.take_spawn()
+            tags.append(peer.tag)
+
+        def second(peer):
+            peer.upgrade_answer()
+            tags.append(peer.take_attach()[1])
+            peer.fail(errno.ESRCH, "no such process")
+            self.assertEqual(peer.take_spawn()[5], ["cmd"])
+            tags.append(peer.tag)
+            # It was under way after all, and is faster.
+            peer.fail(errno.EEXIST, "there is a process with this tag")
+            tags.append(peer.take_attach()[1])
+            peer.attached()
+            peer.exit(3)
+        self.assertEqual(self.connections(first, second), (3, b"", ""))
+        self.assertEqual(len(set(tags)), 1)
+        self.assertEqual(len(tags), 4)
+
+    def test_never_started_twice(self):
+        def second(peer):
+            peer.upgrade_answer()
+            peer.take_attach()
+            peer.fail(errno.ESRCH, "no such process")
+            peer.ended()
+        code, out, err = self.connections(
+            lambda p: (p.begin(), p.output(1, 0, b"x")), second)
+        self.assertEqual((code, out), (125, b"x"))
+        self.assertEqual(err, "carrel: the process is gone; how it ended is "
+                              "not known\n")
+
+    def test_own_tag(self):
+        """Another process may have it: we do not come to that one."""
+        def first(peer):
+            peer.upgrade_answer()
+            peer.take_spawn()
+            self.assertEqual(peer.tag, "mine")
+        code, _, err = self.connections(
+            first, args=("--tag", "mine", "work", "cmd"))
+        self.assertEqual(code, 125)
+        self.assertIn("connection to the sandbox was lost", err)
+        self.assertEqual(self.connections(
+            lambda p: p.begin(), lambda p: (p.come_back(), p.exit(4)),
+            args=("--tag", "mine", "work", "cmd"))[0], 4)
+
+    def test_gap(self):
+        def second(peer):
+            peer.come_back()
+            peer.gap(1, 100)
+            peer.output(1, 100, b"two")
+            peer.exit(0)
+        self.assertEqual(
+            self.connections(lambda p: (p.begin(), p.output(1, 0, b"one")),
+                             second),
+            (0, b"onetwo", "carrel: 97 bytes of output were lost\n"))
+
+    def test_daemon_that_takes_its_time(self):
+        def first(peer):
+            peer.begin()
+            s.away = 0.7
+        scripts = [first] + [lambda p: p.answer(503, b"{}")] * 3 + \
+            [lambda p: (p.come_back(), p.exit(5))]
+        with Server(lambda p, r: scripts.pop(0)(p)) as s:
+            self.assertEqual(s.cli("exec", "work", "cmd"), (5, b"", ""))
+        self.assertEqual(scripts, [])
+
+    def test_sandbox_is_gone(self):
+        code, _, err = self.connections(
+            lambda p: p.begin(),
+            lambda p: p.answer(404, b'{"message": "no sandbox work"}'))
+        self.assertEqual((code, err), (125, "carrel: the connection to the "
+                                       "sandbox was lost: no sandbox work\n"))
+
+    def test_signal_meanwhile(self):
+        held, seen = threading.Event(), []
+
+        def second(peer):
+            held.wait(10)
+            peer.come_back()
+            seen.append(peer.recv())
+            peer.exit(2, signaled=1)
+        scripts = [lambda p: (p.begin(), p.output(2, 0, b"x")), second]
+        with Server(lambda p, r: scripts.pop(0)(p)) as s:
+            p = s.popen("exec", "-n", "work", "cmd")
+            self.assertEqual(p.stderr.read(1), b"x")
+            time.sleep(0.1)
+            p.send_signal(signal.SIGINT)
+            time.sleep(0.2)
+            held.set()
+            p.communicate(timeout=20)
+        self.assertEqual(p.returncode, 130)
+        self.assertEqual(seen, [(SIGNAL, 1, bytes([signal.SIGINT]))])
+
+    def test_signal_later_is_for_us(self):
+        scripts = [lambda p: (p.begin(), p.output(2, 0, b"x"))]
+        with Server(lambda p, r: scripts.pop(0)(p) if scripts
+                    else p.answer(503, b"{}")) as s:
+            p = s.popen("exec", "work", "cmd")
+            self.assertEqual(p.stderr.read(1), b"x")
+            time.sleep(1.5)
+            p.send_signal(signal.SIGTERM)
+            p.communicate(timeout=10)
+        self.assertEqual(p.returncode, 128 + signal.SIGTERM)
+        # It asked now and then, not in a loop.
+        self.assertTrue(3 < len(s.requests) < 15, len(s.requests))
+
+    def test_connected_and_lost_again_is_no_loop(self):
+        scripts = [lambda p: (p.begin(), p.output(2, 0, b"x"))]
+        with Server(lambda p, r: scripts.pop(0)(p) if scripts
+                    else p.upgrade_answer()) as s:
+            p = s.popen("exec", "work", "cmd")
+            self.assertEqual(p.stderr.read(1), b"x")
+            time.sleep(1.5)
+            p.send_signal(signal.SIGTERM)
+            p.communicate(timeout=10)
+        self.assertTrue(3 < len(s.requests) < 15, len(s.requests))
+
+    @unittest.skipIf(harness.SANITIZED, "takes a minute")
+    def test_gives_up(self):
+        scripts = [lambda p: p.begin()]
+        with Server(lambda p, r: scripts.pop(0)(p) if scripts
+                    else p.answer(503, b"{}")) as s:
+            began = time.monotonic()
+            p = s.popen("exec", "work", "cmd")
+            _, err = p.communicate(timeout=80)
+        self.assertEqual(p.returncode, 125)
+        self.assertIn(b"the connection to the sandbox was lost", err)
+        self.assertTrue(55 < time.monotonic() - began < 70)
+
+
 class BrokenRules(unittest.TestCase):
     def test_each_ends_the_connection(self):
         def frame(n, kind, channel=1, zero=0):
@@ -572,6 +881,8 @@ class BrokenRules(unittest.TestCase):
             "started twice": lambda p: p.send(STARTED, 1, struct.pack("<II", 1, 1)),
             "output after its end": lambda p: (p.eof(1, 0),
                                                p.output(1, 0, b"x")),
+            "attached without asking": lambda p: p.attached(),
+            "a gap without coming back": lambda p: p.gap(1, 5),
         }
         for name, act in breaks.items():
             def body(peer):
@@ -591,6 +902,46 @@ class BrokenRules(unittest.TestCase):
             finally:
                 os.close(r)
                 os.close(w)
+
+    def test_when_we_come_back(self):
+        breaks = {
+            "backwards": lambda p: (p.attached(), p.gap(1, 3)),
+            "no gap": lambda p: (p.attached(), p.gap(1, 4)),
+            "a gap beyond all": lambda p: (p.attached(), p.gap(1, 1 << 63)),
+            "a gap of nothing": lambda p: (p.attached(), p.gap(3, 9)),
+            "gap and output": lambda p: (p.attached(), p.gap(1, 9),
+                                         p.output(1, 4, b"x")),
+            "output before the answer": lambda p: p.output(1, 4, b"x"),
+            "exit before the answer": lambda p: p.exit(0),
+            "started instead": lambda p: p.send(STARTED, 1, struct.pack(
+                "<II", 1, 1)),
+            "given less than it had": lambda p: p.attached(given=1),
+            "given more than there is": lambda p: p.attached(given=1 << 63),
+            "attached twice": lambda p: (p.attached(), p.attached()),
+            "the whole output again": lambda p: (p.attached(),
+                                                 p.output(1, 0, b"some")),
+        }
+        for name, act in breaks.items():
+            def script(peer, req):
+                if len(s.requests) == 1:
+                    peer.begin()
+                    peer.output(1, 0, b"some")
+                    while len(peer.recv()[2]) != 8 + 6:
+                        pass
+                    peer.send(69, 1, struct.pack("<Q", 2))
+                    return
+                peer.upgrade_answer()
+                peer.take_attach()
+                with contextlib.suppress(BrokenPipeError, ConnectionError):
+                    act(peer)
+                peer.ended()
+            with self.subTest(name), Server(script) as s:
+                p = s.popen("exec", "work", "cmd")
+                p.stdin.write(b"abcdef")
+                p.stdin.flush()
+                _, err = p.communicate(timeout=20)
+                self.assertEqual(p.returncode, 125)
+                self.assertIn(b"protocol", err)
 
     def test_no_hello(self):
         def script(peer, req):
