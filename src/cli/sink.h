@@ -14,9 +14,6 @@
 
 #include "base/buf.h"
 
-/* No stream is this long: sums of offsets do not wrap around. */
-#define OFFSET_MAX (UINT64_MAX / 4)
-
 struct sink {
 	int fd;       /* STDOUT_FILENO or STDERR_FILENO */
 	int out_fd;   /* what is written to; -1 before the first byte */
