@@ -67,6 +67,11 @@ int http_scan_head(struct http_scan *s, const char *p, size_t n,
 	return 0;
 }
 
+static bool is_digit(char c)
+{
+	return c >= '0' && c <= '9';
+}
+
 static bool is_tchar(unsigned char c)
 {
 	if ((c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') ||
@@ -195,7 +200,7 @@ static int parse_length(const char *s, uint64_t *out)
 	if (*s == '\0')
 		return -1;
 	for (; *s; s++) {
-		if (*s < '0' || *s > '9' || v > (INT64_MAX - 9) / 10)
+		if (!is_digit(*s) || v > (INT64_MAX - 9) / 10)
 			return -1;
 		v = v * 10 + (uint64_t)(*s - '0');
 	}
@@ -235,7 +240,8 @@ static int parse_version(struct http_head *h, const char *s, const char **why)
 		h->minor = s[7] - '0';
 		return 0;
 	}
-	if (strlen(s) == 8 && strncmp(s, "HTTP/", 5) == 0 && s[6] == '.')
+	if (strlen(s) == 8 && strncmp(s, "HTTP/", 5) == 0 && is_digit(s[5]) &&
+	    s[6] == '.' && is_digit(s[7]))
 		return refuse(why, 505, "only HTTP/1.1 is spoken here");
 	return refuse(why, 400, "bad HTTP version");
 }
@@ -372,7 +378,7 @@ static int parse_status_line(struct http_head *h, char *line, const char **why)
 	if (parse_version(h, line, why) < 0)
 		return -400;
 	for (i = 0; i < 3; i++) {
-		if (code[i] < '0' || code[i] > '9')
+		if (!is_digit(code[i]))
 			return refuse(why, 400, "bad status");
 		status = status * 10 + (code[i] - '0');
 	}
