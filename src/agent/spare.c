@@ -15,6 +15,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "agent/agent.h"
@@ -37,6 +38,17 @@ struct order {
 /* Of both sides: a buffer from the heap would be more pages to touch. */
 static _Alignas(struct order) char text[ORDER_MAX];
 
+/* All are blocked still: what root inside sent was not for the new process. */
+static void forget_signals(void)
+{
+	const struct timespec at_once = { 0 };
+	sigset_t all;
+
+	sigfillset(&all);
+	while (sigtimedwait(&all, NULL, &at_once) > 0)
+		continue;
+}
+
 static int MUST_CHECK obey(const struct confine *c, int *fd, struct err *e)
 {
 	const struct order *o = (const struct order *)text;
@@ -49,6 +61,7 @@ static int MUST_CHECK obey(const struct confine *c, int *fd, struct err *e)
 	if (n < (ssize_t)sizeof(*o) || fds[2] < 0 ||
 	    spawn_get(text + sizeof(*o), (size_t)n - sizeof(*o), &s) < 0)
 		_exit(1); /* nobody needs us */
+	forget_signals();
 	plan.user = o->user;
 	plan.tty = o->tty;
 	plan.argv = (char **)s.argv;
