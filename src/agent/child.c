@@ -227,6 +227,24 @@ static int MUST_CHECK set_limits(struct err *e)
 	return 0;
 }
 
+/* Not earlier: until its descriptors are in their places, a child has ours. */
+static int MUST_CHECK limit_files(const struct confine *c, struct err *e)
+{
+	struct rlimit files;
+
+	if (c->nofile == 0)
+		return 0;
+	if (getrlimit(RLIMIT_NOFILE, &files) < 0)
+		return err_sys(e, "read the limit of open files");
+	/* The host may give less than what is asked for. */
+	if (files.rlim_max > c->nofile)
+		files.rlim_max = c->nofile;
+	files.rlim_cur = files.rlim_max;
+	if (setrlimit(RLIMIT_NOFILE, &files) < 0)
+		return err_sys(e, "limit open files");
+	return 0;
+}
+
 static int MUST_CHECK unblock_signals(struct err *e)
 {
 	sigset_t none;
@@ -444,6 +462,8 @@ int child_finish(const struct plan *p, int *fd, struct err *e)
 	r = take_place(p, e);
 	if (r == 0)
 		r = place_files(p, fd, e);
+	if (r == 0)
+		r = limit_files(p->confine, e);
 	if (r == 0)
 		r = unblock_signals(e);
 	if (r == 0)

@@ -19,6 +19,7 @@ struct confine {
 	int oom_fd;  /* own oom_score_adj; -1: none */
 	int join_fd; /* their group; -1: none */
 	bool join_v2;
+	unsigned nofile;   /* open files of each; 0: the usual */
 	bool sudo;         /* uid 0 may be asked for */
 	unsigned cpus;     /* processors that each may use; 0: all */
 	cpu_set_t allowed; /* which they are chosen from */

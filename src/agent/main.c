@@ -68,6 +68,16 @@ static int take_cpus(const char *v)
 		       : 0;
 }
 
+static int take_nofile(const char *v)
+{
+	uint64_t n;
+	int r = parse_u64(v, UINT32_MAX, &n);
+
+	if (r == 0)
+		agent.confine.nofile = (unsigned)n;
+	return r;
+}
+
 static int take_sudo(const char *v)
 {
 	agent.confine.sudo = strcmp(v, "1") == 0;
@@ -91,6 +101,7 @@ static const struct word {
 	{ "listen=", take_listen }, { "oom=", take_oom },
 	{ "join=", take_join },     { "joinkind=", take_joinkind },
 	{ "cpus=", take_cpus },     { "sudo=", take_sudo },
+	{ "nofile=", take_nofile },
 #ifdef WALLS_TEST
 	{ "walls=", take_walls },
 #endif

@@ -62,8 +62,7 @@ struct sandbox *box_new(struct api *a, const char *id, const char *project,
 	memcpy(s->id, id, ID_CAP);
 	memcpy(s->image_id, image_id, ID_CAP);
 	snprintf(s->project, sizeof(s->project), "%s", project);
-	s->spec = *spec;
-	spec->env = NULL;
+	spec_move(&s->spec, spec);
 	list_init(&s->by_name);
 	list_init(&s->in_spares);
 	list_init(&s->waiters);

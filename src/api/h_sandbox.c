@@ -18,14 +18,18 @@
 
 static json_t *box_json(const struct sandbox *s)
 {
-	return json_pack("{s:s, s:s, s:s?, s:s, s:s, s:s, s:b, s:o, s:o, s:o}",
-			 "id", s->id, "project", s->project, "name",
-			 *s->spec.name ? s->spec.name : NULL, "image",
-			 s->spec.image, "image_id", s->image_id, "state",
-			 box_state_name(s->state), "degraded", s->degraded,
-			 "created_at", json_time(s->created_ms), "expires_at",
-			 json_time(s->deadline_wall_ms), "spec",
-			 spec_to_json(&s->spec));
+	const struct spec *spec = &s->spec;
+
+	return json_pack(
+		"{s:s, s:s, s:s?, s:o, s:s, s:s, s:s, s:b, s:o, s:o, "
+		"s:o}",
+		"id", s->id, "project", s->project, "name",
+		*spec->name ? spec->name : NULL, "labels",
+		spec->labels ? json_incref(spec->labels) : json_object(),
+		"image", spec->image, "image_id", s->image_id, "state",
+		box_state_name(s->state), "degraded", s->degraded, "created_at",
+		json_time(s->created_ms), "expires_at",
+		json_time(s->deadline_wall_ms), "spec", spec_to_json(spec));
 }
 
 static void h_sandbox_list(struct api *a, struct http_conn *c,

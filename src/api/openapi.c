@@ -84,6 +84,15 @@ static json_t *object_json(const struct schema *s)
 static json_t *spec_type(enum spec_kind kind)
 {
 	switch (kind) {
+	case SPEC_MAP:
+		return json_pack("{s:s, s:{s:s}}", "type", "object",
+				 "additionalProperties", "type", "string");
+	case SPEC_PORTS:
+		return json_pack("{s:s, s:{s:s}}", "type", "object",
+				 "additionalProperties", "type", "integer");
+	case SPEC_LIST:
+		return json_pack("{s:s, s:{s:s}}", "type", "array", "items",
+				 "type", "string");
 	case SPEC_BOOL:
 		return json_pack("{s:s}", "type", "boolean");
 	case SPEC_NUMBER:
@@ -109,11 +118,6 @@ static json_t *spec_json(void)
 		json_object_set_new(p, "description", json_string(f->help));
 		json_object_set_new(props, f->name, p);
 	}
-	json_object_set_new(props, "env",
-			    json_pack("{s:s, s:{s:s}, s:s}", "type", "object",
-				      "additionalProperties", "type", "string",
-				      "description",
-				      "environment of its processes"));
 	return json_pack("{s:s, s:s, s:o, s:b}", "type", "object",
 			 "description", "What a sandbox is made of",
 			 "properties", props, "additionalProperties", false);

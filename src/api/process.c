@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "api/api.h"
-#include "api/spawn_env.h"
+#include "api/spawn_spec.h"
 #include "base/auto.h"
 #include "wire/pack.h"
 
@@ -161,7 +161,7 @@ int process_spawn(struct process *p, struct sandbox *s, const struct spawn *sp,
 	if (r < 0)
 		return r;
 	p->tty = sp->flags & SPAWN_PTY;
-	r = spawn_put_env(out_of(p), p->chan->agent_no, sp, s->spec.env);
+	r = spawn_put_spec(out_of(p), p->chan->agent_no, sp, &s->spec);
 	if (r < 0) {
 		chan_free(p->chan);
 		p->chan = NULL;

@@ -17,7 +17,7 @@
 
 #include "api/agent_link.h"
 #include "api/api.h"
-#include "api/spawn_env.h"
+#include "api/spawn_spec.h"
 #include "base/auto.h"
 #include "base/product.h"
 #include "wire/pack.h"
@@ -210,8 +210,8 @@ static int spawn(struct relay *r, uint32_t no, const void *p, size_t n)
 	ch = open_chan(r, no);
 	if (!ch)
 		return FRAME_GO_ON;
-	if (spawn_put_env(endpoint_out(&ch->agent->ep), ch->agent_no, &sp,
-			  r->box->spec.env) < 0) {
+	if (spawn_put_spec(endpoint_out(&ch->agent->ep), ch->agent_no, &sp,
+			   &r->box->spec) < 0) {
 		chan_free(ch);
 		relay_fail(r, no, E2BIG, "arguments and environment too large");
 	}

@@ -92,6 +92,7 @@ static void launched(struct sandbox *s)
 	a->metrics.creates++;
 	metrics_latency(&a->metrics, clock_boot_us() - s->asked_us);
 	spares_poke(a);
+	box_start_commands(s);
 	s->ready = NULL;
 	if (ready)
 		ready(s->ready_arg, s, NULL);
@@ -208,6 +209,7 @@ struct sandbox *box_launch(struct api *a, const char *project,
 	if (strcmp(s->spec.allow_missing, "disk") == 0)
 		l->flags |= LAUNCH_ALLOW_MISSING_DISK;
 	l->pids = (uint32_t)s->spec.pids;
+	l->nofile = (uint32_t)s->spec.nofile;
 	l->cpus_milli = s->spec.cpus_milli;
 	l->mem_bytes = s->spec.mem_bytes;
 	l->disk_bytes = s->spec.disk_bytes;
@@ -241,8 +243,7 @@ static int use_spare(struct sandbox *s, const char *project, struct spec *spec,
 	a->boxes.n_spares--;
 	a->boxes.n_users++;
 	spec_done(&s->spec);
-	s->spec = *spec;
-	spec->env = NULL;
+	spec_move(&s->spec, spec);
 	snprintf(s->project, sizeof(s->project), "%s", project);
 	s->created_ms = clock_wall_ms();
 	s->asked_us = asked_us;
@@ -253,6 +254,7 @@ static int use_spare(struct sandbox *s, const char *project, struct spec *spec,
 	}
 	a->metrics.creates++;
 	metrics_latency(&a->metrics, clock_boot_us() - asked_us);
+	box_start_commands(s);
 	return 1;
 }
 

@@ -120,6 +120,9 @@ void box_on_ready(struct sandbox *s, box_ready_fn *ready, void *arg);
 /* Writes the row: from now on it survives us. */
 int box_tell(struct sandbox *s, struct err *e) MUST_CHECK;
 
+/* Starts what the spec wants started; see start.c. */
+void box_start_commands(struct sandbox *s);
+
 /* Ends it; `w` (may be NULL) hears when. Forgets box_on_ready(). */
 void box_kill(struct sandbox *s, struct box_waiter *w);
 /* The same for one that may be starting: who waits for it is told why. */

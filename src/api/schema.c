@@ -24,6 +24,7 @@ const struct schema schemas[] = {
 	  FIELDS{ { "id", "string", NULL },
 		  { "project", "string", NULL },
 		  { "name", "string?", "unique in its project" },
+		  { "labels", "strings", "words of its owner about it" },
 		  { "image", "string", "as it was asked for" },
 		  { "image_id", "string", NULL },
 		  { "state", "string", "running, removing" },

@@ -23,12 +23,12 @@ int verb_create(struct cli *cli, int argc, char **argv)
 	char id[64];
 	json_t *j;
 
-	memcpy(table + spec_opts_rows(&s, table), more, sizeof(more));
+	memcpy(table + spec_opts_rows(&s, table, false), more, sizeof(more));
 	if (cli_operands(cli, table, argc, argv) > 0)
 		cli_usage_error(cli, "takes no operands (a name: --name NAME, "
 				     "an image: --image IMAGE)");
 	env_complete(cli, &env);
-	spec_opts_body(&s, &env, &body);
+	spec_opts_body(cli, &s, &env, &body);
 	j = server_get(cli, "POST", "/v1/sandboxes", &body);
 	buf_done(&body);
 	if (json) {

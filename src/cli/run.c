@@ -9,7 +9,7 @@ int verb_run(struct cli *cli, int argc, char **argv)
 	static struct spec_opts s;
 	struct opt table[SPEC_OPTS_MAX + PROCESS_ROWS + 2];
 	struct buf body = { 0 };
-	size_t n = spec_opts_rows(&s, table);
+	size_t n = spec_opts_rows(&s, table, true);
 	int at, code;
 
 	n += process_rows(&p, table + n);
@@ -21,7 +21,7 @@ int verb_run(struct cli *cli, int argc, char **argv)
 		cli_usage_error(cli, "a command is needed (try: " PRODUCT
 				     " run -- echo hello)");
 	/* The variables go with the command: there will be no other one. */
-	spec_opts_body(&s, NULL, &body);
+	spec_opts_body(cli, &s, NULL, &body);
 	code = process_run(cli, &p, NULL, &body, argv + at);
 	buf_done(&body);
 	return code;

@@ -4,53 +4,117 @@
 #include <stdlib.h>
 #include <string.h>
 
-size_t spec_opts_rows(struct spec_opts *s, struct opt table[SPEC_OPTS_MAX])
+static const char *option_of(const struct spec_field *f)
+{
+	return f->option ? f->option : f->name;
+}
+
+static bool is_list(const struct spec_field *f)
+{
+	return f->kind == SPEC_MAP || f->kind == SPEC_PORTS ||
+	       f->kind == SPEC_LIST;
+}
+
+/* Variables have an option of their own (-e), with more to it. */
+static bool has_row(const struct spec_field *f, bool run)
+{
+	return !(f->flags & SPEC_PROCESS) || (!run && f->kind == SPEC_TEXT);
+}
+
+static struct opt row_of(struct spec_opts *s, const struct spec_field *f,
+			 size_t i)
+{
+	if (is_list(f))
+		return (struct opt){ option_of(f), 0,      OPT_LIST,
+				     &s->list[i],  f->arg, f->help };
+	if (f->kind != SPEC_BOOL)
+		return (struct opt){ option_of(f), 0,      OPT_TEXT,
+				     &s->text[i],  f->arg, f->help };
+	snprintf(s->off_name[i], sizeof(s->off_name[i]), "no-%s", f->name);
+	snprintf(s->off_help[i], sizeof(s->off_help[i]), "turn off %s",
+		 f->help);
+	return (struct opt){ s->off_name[i], 0,    OPT_FLAG,
+			     &s->off[i],     NULL, s->off_help[i] };
+}
+
+size_t spec_opts_rows(struct spec_opts *s, struct opt table[SPEC_OPTS_MAX],
+		      bool run)
 {
 	const struct spec_field *f = spec_fields;
-	size_t i;
+	size_t i, n = 0;
 
 	for (i = 0; f->name; i++, f++) {
 		assert(i < SPEC_OPTS_MAX);
-		if (f->kind != SPEC_BOOL) {
-			table[i] = (struct opt){ f->name,     0,      OPT_TEXT,
-						 &s->text[i], f->arg, f->help };
-			continue;
-		}
-		snprintf(s->off_name[i], sizeof(s->off_name[i]), "no-%s",
-			 f->name);
-		snprintf(s->off_help[i], sizeof(s->off_help[i]), "turn off %s",
-			 f->help);
-		table[i] = (struct opt){ s->off_name[i], 0,    OPT_FLAG,
-					 &s->off[i],     NULL, s->off_help[i] };
+		if (has_row(f, run))
+			table[n++] = row_of(s, f, i);
 	}
-	return i;
+	return n;
+}
+
+static void put_comma(struct buf *b)
+{
+	if (!strchr("{[", buf_data(b)[buf_len(b) - 1]))
+		buf_puts(b, ",");
 }
 
 static void put_key(struct buf *b, const char *key, size_t n)
 {
-	if (buf_data(b)[buf_len(b) - 1] != '{')
-		buf_puts(b, ",");
+	put_comma(b);
 	json_put_str(b, key, n);
 	buf_puts(b, ":");
 }
 
-static void put_env(struct buf *b, const struct opt_list *env)
+/* What is behind the '=' of NAME=VALUE, and the length of the name. */
+static const char *value_of(struct cli *cli, const struct spec_field *f,
+			    const char *pair, size_t *name_n)
 {
-	size_t i;
+	const char *eq = strchr(pair, '=');
+	char why[96];
 
-	put_key(b, "env", 3);
-	buf_puts(b, "{");
-	for (i = 0; i < env->n; i++) {
-		const char *eq = strchr(env->v[i], '=');
-
-		put_key(b, env->v[i], (size_t)(eq - env->v[i]));
-		json_put_str(b, eq + 1, strlen(eq + 1));
+	if (!eq || eq == pair) {
+		snprintf(why, sizeof(why), "--%s: '%.32s' is not %s",
+			 option_of(f), pair, f->arg);
+		cli_usage_error(cli, why);
 	}
-	buf_puts(b, "}");
+	*name_n = (size_t)(eq - pair);
+	return eq + 1;
 }
 
-void spec_opts_body(const struct spec_opts *s, const struct opt_list *env,
-		    struct buf *b)
+static void put_item(struct cli *cli, const struct spec_field *f,
+		     const char *word, struct buf *b)
+{
+	const char *value;
+	size_t n;
+
+	if (f->kind == SPEC_LIST) {
+		put_comma(b);
+		json_put_str(b, word, strlen(word));
+		return;
+	}
+	value = value_of(cli, f, word, &n);
+	put_key(b, word, n);
+	if (f->kind == SPEC_PORTS && strspn(value, "0123456789") > 0 &&
+	    value[strspn(value, "0123456789")] == '\0' && *value != '0')
+		buf_puts(b, value);
+	else
+		json_put_str(b, value, strlen(value));
+}
+
+static void put_list(struct cli *cli, const struct spec_field *f,
+		     const struct opt_list *list, struct buf *b)
+{
+	bool object = f->kind == SPEC_MAP || f->kind == SPEC_PORTS;
+	size_t i;
+
+	put_key(b, f->name, strlen(f->name));
+	buf_puts(b, object ? "{" : "[");
+	for (i = 0; i < list->n; i++)
+		put_item(cli, f, list->v[i], b);
+	buf_puts(b, object ? "}" : "]");
+}
+
+void spec_opts_body(struct cli *cli, const struct spec_opts *s,
+		    const struct opt_list *env, struct buf *b)
 {
 	const struct spec_field *f = spec_fields;
 	size_t i;
@@ -63,10 +127,12 @@ void spec_opts_body(const struct spec_opts *s, const struct opt_list *env,
 		} else if (s->off[i]) {
 			put_key(b, f->name, strlen(f->name));
 			buf_puts(b, "false");
+		} else if (s->list[i].n > 0) {
+			put_list(cli, f, &s->list[i], b);
+		} else if (env && env->n > 0 && strcmp(f->name, "env") == 0) {
+			put_list(cli, f, env, b);
 		}
 	}
-	if (env && env->n > 0)
-		put_env(b, env);
 	buf_puts(b, "}");
 }
 

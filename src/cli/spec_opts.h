@@ -8,24 +8,31 @@
 #include "cli/cli.h"
 #include "spec/spec.h"
 
-enum { SPEC_OPTS_MAX = 24 };
+enum { SPEC_OPTS_MAX = 32 };
 
+/* Each by the number of the field in the table. */
 struct spec_opts {
 	const char *text[SPEC_OPTS_MAX]; /* NULL: not given */
-	bool off[SPEC_OPTS_MAX];         /* --no-NAME of what is a bool */
+	struct opt_list list[SPEC_OPTS_MAX];
+	bool off[SPEC_OPTS_MAX]; /* --no-NAME of what is a bool */
 	char off_name[SPEC_OPTS_MAX][32], off_help[SPEC_OPTS_MAX][64];
 };
 
-/* Writes one row per field to `table`; returns their number. */
-size_t spec_opts_rows(struct spec_opts *s, struct opt table[SPEC_OPTS_MAX]);
 /*
- * Appends the JSON of what was given; `env` may be NULL. "K" without a value
- * is our own K, or nothing when we have none.
+ * Writes the rows to `table`; returns their number. Without those that the
+ * options of a process have too, if there are such (`run`).
  */
-void spec_opts_body(const struct spec_opts *s, const struct opt_list *env,
-		    struct buf *b);
+size_t spec_opts_rows(struct spec_opts *s, struct opt table[SPEC_OPTS_MAX],
+		      bool run);
+/*
+ * Appends the JSON of what was given; `env` may be NULL. Exits when something
+ * is not NAME=VALUE that must be.
+ */
+void spec_opts_body(struct cli *cli, const struct spec_opts *s,
+		    const struct opt_list *env, struct buf *b);
 /*
  * Completes and checks a list of "K=V" and "K" in place: what remains is
- * "K=V", the last one of each K. Exits when one is malformed.
+ * "K=V", the last one of each K; "K" is our own K, or nothing when we have
+ * none. Exits when one is malformed.
  */
 void env_complete(struct cli *cli, struct opt_list *env);

@@ -5,30 +5,159 @@
 #include <string.h>
 
 #include "base/auto.h"
+#include "spec/check.h"
 
 #define MIB (1ULL << 20)
 #define GIB (1ULL << 30)
-#define AT(f) offsetof(struct spec, f), sizeof(((struct spec *)0)->f)
+#define TIME_MAX (366ULL * 86400 * 1000)
+#define AT(f) \
+	.at = offsetof(struct spec, f), .cap = sizeof(((struct spec *)0)->f)
 
 const struct spec_field spec_fields[] = {
-	{ "image", SPEC_TEXT, AT(image), 0, 0, "IMAGE", "image to start from" },
-	{ "name", SPEC_TEXT, AT(name), 0, 0, "NAME",
-	  "a name to call it by, unique among living sandboxes" },
-	{ "cpus", SPEC_MILLI, AT(cpus_milli), 50, 512 * 1000, "N",
-	  "processors, in parts of a thousand: 2, 0.5" },
-	{ "memory", SPEC_SIZE, AT(mem_bytes), 16 * MIB, 4096 * GIB, "SIZE",
-	  "memory, with everything the kernel holds for it" },
-	{ "disk", SPEC_SIZE, AT(disk_bytes), 16 * MIB, 65536 * GIB, "SIZE",
-	  "disk space for what it writes" },
-	{ "pids", SPEC_NUMBER, AT(pids), 8, 65536, "N",
-	  "processes and threads" },
-	{ "timeout", SPEC_TIME, AT(timeout_ms), 0, 366ULL * 86400 * 1000,
-	  "TIME", "life span: 90s, 5m, 1h; 0 is without end" },
-	{ "sudo", SPEC_BOOL, AT(sudo), 0, 1, NULL, "sudo inside" },
-	{ "allow-missing", SPEC_TEXT, AT(allow_missing), 0, 0, "LIMIT",
-	  "start although the host cannot enforce LIMIT (disk)" },
+	{ .name = "image",
+	  .kind = SPEC_TEXT,
+	  AT(image),
+	  .arg = "IMAGE",
+	  .help = "image to start from" },
+	{ .name = "name",
+	  .kind = SPEC_TEXT,
+	  AT(name),
+	  .arg = "NAME",
+	  .help = "a name to call it by, unique in its project" },
+	{ .name = "labels",
+	  .option = "label",
+	  .kind = SPEC_MAP,
+	  .flags = SPEC_PATCH,
+	  AT(labels),
+	  .check = check_labels,
+	  .arg = "K=V",
+	  .help = "a word of your own about it, to find it by" },
+	{ .name = "cpus",
+	  .kind = SPEC_MILLI,
+	  .flags = SPEC_PATCH,
+	  AT(cpus_milli),
+	  .min = 50,
+	  .max = 512 * 1000,
+	  .arg = "N",
+	  .help = "processors, in parts of a thousand: 2, 0.5" },
+	{ .name = "memory",
+	  .kind = SPEC_SIZE,
+	  .flags = SPEC_PATCH,
+	  AT(mem_bytes),
+	  .min = 16 * MIB,
+	  .max = 4096 * GIB,
+	  .arg = "SIZE",
+	  .help = "memory, with everything the kernel holds for it" },
+	{ .name = "disk",
+	  .kind = SPEC_SIZE,
+	  AT(disk_bytes),
+	  .min = 16 * MIB,
+	  .max = 65536 * GIB,
+	  .arg = "SIZE",
+	  .help = "disk space for what it writes" },
+	{ .name = "pids",
+	  .kind = SPEC_NUMBER,
+	  .flags = SPEC_PATCH,
+	  AT(pids),
+	  .min = 8,
+	  .max = 65536,
+	  .arg = "N",
+	  .help = "processes and threads" },
+	{ .name = "nofile",
+	  .kind = SPEC_NUMBER,
+	  AT(nofile),
+	  .max = 65536,
+	  .arg = "N",
+	  .help = "open files of each process; 0 is 1024, which it may raise" },
+	{ .name = "timeout",
+	  .kind = SPEC_TIME,
+	  .flags = SPEC_PATCH,
+	  AT(timeout_ms),
+	  .max = TIME_MAX,
+	  .arg = "TIME",
+	  .help = "life span: 90s, 5m, 1h; 0 is without end" },
+	{ .name = "idle-timeout",
+	  .kind = SPEC_TIME,
+	  .flags = SPEC_PATCH,
+	  AT(idle_ms),
+	  .max = TIME_MAX,
+	  .arg = "TIME",
+	  .help = "life without a client and without work; 0 is without end" },
+	{ .name = "idle-action",
+	  .kind = SPEC_TEXT,
+	  .flags = SPEC_PATCH,
+	  AT(idle_action),
+	  .arg = "ACTION",
+	  .help = "what happens then: remove" },
+	{ .name = "cpu-budget",
+	  .kind = SPEC_TIME,
+	  .flags = SPEC_PATCH,
+	  AT(cpu_budget_ms),
+	  .max = TIME_MAX,
+	  .arg = "TIME",
+	  .help = "processor time it may use before it ends; 0 is all it can "
+		  "get" },
+	{ .name = "output-limit",
+	  .kind = SPEC_SIZE,
+	  .flags = SPEC_PATCH,
+	  AT(output_limit),
+	  .max = 65536 * GIB,
+	  .arg = "SIZE",
+	  .help = "output of its processes before it ends; 0 is without end" },
+	{ .name = "user",
+	  .kind = SPEC_TEXT,
+	  .flags = SPEC_PROCESS,
+	  AT(user),
+	  .arg = "USER",
+	  .help = "user of its processes, a name or a number" },
+	{ .name = "workdir",
+	  .kind = SPEC_TEXT,
+	  .flags = SPEC_PROCESS,
+	  AT(workdir),
+	  .arg = "DIR",
+	  .help = "directory that its processes start in" },
+	{ .name = "env",
+	  .kind = SPEC_MAP,
+	  .flags = SPEC_PROCESS,
+	  AT(env),
+	  .check = check_env,
+	  .arg = "K[=V]",
+	  .help = "environment of its processes" },
+	{ .name = "ports",
+	  .option = "port",
+	  .kind = SPEC_PORTS,
+	  AT(ports),
+	  .check = check_ports,
+	  .arg = "NAME=N",
+	  .help = "a name for a port that is served inside" },
+	{ .name = "start",
+	  .kind = SPEC_LIST,
+	  AT(start),
+	  .check = check_start,
+	  .arg = "COMMAND",
+	  .help = "a line for the shell, run in the background when it runs" },
+	{ .name = "sudo",
+	  .kind = SPEC_BOOL,
+	  AT(sudo),
+	  .max = 1,
+	  .help = "sudo inside" },
+	{ .name = "allow-missing",
+	  .kind = SPEC_TEXT,
+	  AT(allow_missing),
+	  .arg = "LIMIT",
+	  .help = "start although the host cannot enforce LIMIT (disk)" },
 	{ 0 },
 };
+
+static bool is_json(enum spec_kind kind)
+{
+	return kind >= SPEC_MAP;
+}
+
+static json_t **json_at(const struct spec *s, const struct spec_field *f)
+{
+	return (json_t **)((char *)s + f->at);
+}
 
 void spec_defaults(struct spec *s, const struct conf *c)
 {
@@ -37,6 +166,7 @@ void spec_defaults(struct spec *s, const struct conf *c)
 			    .disk_bytes = c->disk_bytes,
 			    .pids = c->pids,
 			    .timeout_ms = c->timeout_ms,
+			    .idle_action = "remove",
 			    .sudo = 1 };
 	memcpy(s->image, c->image, sizeof(s->image));
 	s->image[sizeof(s->image) - 1] = '\0';
@@ -44,10 +174,33 @@ void spec_defaults(struct spec *s, const struct conf *c)
 		 c->allow_missing);
 }
 
+static void disown(struct spec *s)
+{
+	s->env = s->labels = s->ports = s->start = NULL;
+}
+
 void spec_done(struct spec *s)
 {
 	json_decref(s->env);
-	s->env = NULL;
+	json_decref(s->labels);
+	json_decref(s->ports);
+	json_decref(s->start);
+	disown(s);
+}
+
+void spec_move(struct spec *to, struct spec *from)
+{
+	*to = *from;
+	disown(from);
+}
+
+void spec_copy(struct spec *to, const struct spec *from)
+{
+	*to = *from;
+	json_incref(to->env);
+	json_incref(to->ports);
+	json_incref(to->start);
+	to->labels = json_copy(from->labels);
 }
 
 static int parse_text(const struct spec_field *f, const char *v, uint64_t *n)
@@ -63,6 +216,9 @@ static int parse_text(const struct spec_field *f, const char *v, uint64_t *n)
 		return parse_duration(v, n);
 	case SPEC_TEXT:
 	case SPEC_BOOL:
+	case SPEC_MAP:
+	case SPEC_PORTS:
+	case SPEC_LIST:
 		break;
 	}
 	return -EINVAL;
@@ -81,13 +237,28 @@ static int parse_number(const struct spec_field *f, const json_t *v,
 	return 0;
 }
 
-static int take_field(struct spec *s, const struct spec_field *f,
-		      const json_t *v, struct err *e)
+static int take_json(struct spec *s, const struct spec_field *f, json_t *v,
+		     struct err *e)
+{
+	json_t **at = json_at(s, f);
+	int r = f->check(v, e);
+
+	if (r < 0)
+		return r;
+	json_decref(*at);
+	*at = json_incref(v);
+	return 0;
+}
+
+static int take_field(struct spec *s, const struct spec_field *f, json_t *v,
+		      struct err *e)
 {
 	char *at = (char *)s + f->at;
 	uint64_t n = 0;
 	int r = -EINVAL;
 
+	if (is_json(f->kind))
+		return take_json(s, f, v, e);
 	if (f->kind == SPEC_TEXT) {
 		if (json_is_string(v) &&
 		    strlen(json_string_value(v)) == json_string_length(v))
@@ -108,93 +279,131 @@ static int take_field(struct spec *s, const struct spec_field *f,
 	return 0;
 }
 
-static int check_env(const json_t *env, struct err *e)
+static const struct spec_field *find_field(const char *key, struct err *e)
 {
-	const char *key;
-	json_t *v;
-	size_t bytes = 0;
+	const struct spec_field *f;
 
-	if (!json_is_object(env) || json_object_size(env) > SPEC_ENV_MAX)
-		return err_set(e, EINVAL,
-			       "env: not an object of at most %d strings",
-			       SPEC_ENV_MAX);
-	json_object_foreach ((json_t *)env, key, v) {
-		if (!json_is_string(v) || *key == '\0' || strchr(key, '=') ||
-		    strlen(json_string_value(v)) != json_string_length(v))
-			return err_set(e, EINVAL, "env: '%s' is not valid",
-				       key);
-		bytes += strlen(key) + json_string_length(v) + 2;
-	}
-	if (bytes > SPEC_ENV_BYTES)
-		return err_set(e, E2BIG, "env: more than %d bytes",
-			       SPEC_ENV_BYTES);
-	return 0;
+	for (f = spec_fields; f->name; f++)
+		if (strcmp(f->name, key) == 0)
+			return f;
+	err_set(e, EINVAL, "unknown key '%.64s'", key);
+	return NULL;
 }
 
 int spec_from_json(struct spec *s, const json_t *j, struct err *e)
 {
+	const struct spec_field *f;
 	const char *key;
 	json_t *v;
-	int r;
 
 	if (!json_is_object(j))
 		return err_set(e, EINVAL, "the spec is not a JSON object");
 	json_object_foreach ((json_t *)j, key, v) {
-		const struct spec_field *f = spec_fields;
-
-		if (strcmp(key, "env") == 0) {
-			r = check_env(v, e);
-			if (r < 0)
-				return r;
-			json_decref(s->env);
-			s->env = json_incref(v);
-			continue;
-		}
-		while (f->name && strcmp(f->name, key) != 0)
-			f++;
-		if (!f->name)
-			return err_set(e, EINVAL, "unknown key '%s'", key);
-		r = take_field(s, f, v, e);
-		if (r < 0)
-			return r;
+		f = find_field(key, e);
+		if (!f || take_field(s, f, v, e) < 0)
+			return -e->code;
 	}
 	return spec_check(s, e);
+}
+
+/* Into a copy, which is checked as a whole. */
+static int patch_labels(struct spec *s, const json_t *j, struct err *e)
+{
+	json_t *all = s->labels ? json_copy(s->labels) : json_object(), *v;
+	const char *key;
+	int r;
+
+	if (!json_is_object(j)) {
+		json_decref(all);
+		return err_set(e, EINVAL, "labels: not an object");
+	}
+	json_object_foreach ((json_t *)j, key, v) {
+		if (json_is_null(v))
+			json_object_del(all, key);
+		else
+			json_object_set(all, key, v);
+	}
+	r = check_labels(all, e);
+	if (r < 0) {
+		json_decref(all);
+		return r;
+	}
+	json_decref(s->labels);
+	s->labels = all;
+	return 0;
+}
+
+int spec_patch(struct spec *s, const json_t *j, struct err *e)
+{
+	const struct spec_field *f;
+	const char *key;
+	json_t *v;
+
+	if (!json_is_object(j))
+		return err_set(e, EINVAL, "the change is not a JSON object");
+	json_object_foreach ((json_t *)j, key, v) {
+		f = find_field(key, e);
+		if (!f)
+			return -e->code;
+		if (!(f->flags & SPEC_PATCH))
+			return err_set(e, EINVAL,
+				       "%s: cannot be changed while it lives",
+				       key);
+		if ((f->kind == SPEC_MAP ? patch_labels(s, v, e)
+					 : take_field(s, f, v, e)) < 0)
+			return -e->code;
+	}
+	return spec_check(s, e);
+}
+
+static json_t *field_json(const struct spec *s, const struct spec_field *f)
+{
+	const char *at = (const char *)s + f->at;
+	uint64_t n = 0;
+
+	if (f->kind == SPEC_TEXT)
+		return json_string(at);
+	if (is_json(f->kind))
+		return json_incref(*json_at(s, f));
+	memcpy(&n, at, sizeof(n));
+	if (f->kind == SPEC_BOOL)
+		return json_boolean(n);
+	if ((f->kind == SPEC_MILLI || f->kind == SPEC_TIME) && n % 1000)
+		return json_real((double)n / 1000);
+	if (f->kind == SPEC_MILLI || f->kind == SPEC_TIME)
+		n /= 1000;
+	return json_integer((json_int_t)n);
 }
 
 json_t *spec_to_json(const struct spec *s)
 {
 	const struct spec_field *f;
-	json_t *j = json_object();
+	json_t *j = json_object(), *v;
 
 	for (f = spec_fields; f->name; f++) {
-		const char *at = (const char *)s + f->at;
-		json_t *v = NULL;
-		uint64_t n = 0;
-
-		if (f->kind != SPEC_TEXT)
-			memcpy(&n, at, sizeof(n));
-		switch (f->kind) {
-		case SPEC_TEXT:
-			v = json_string(at);
-			break;
-		case SPEC_NUMBER:
-		case SPEC_SIZE:
-			v = json_integer((json_int_t)n);
-			break;
-		case SPEC_MILLI:
-		case SPEC_TIME:
-			v = n % 1000 ? json_real((double)n / 1000)
-				     : json_integer((json_int_t)(n / 1000));
-			break;
-		case SPEC_BOOL:
-			v = json_boolean(n);
-			break;
-		}
-		json_object_set_new(j, f->name, v);
+		v = field_json(s, f);
+		if (v)
+			json_object_set_new_nocheck(j, f->name, v);
 	}
-	if (s->env)
-		json_object_set(j, "env", s->env);
 	return j;
+}
+
+/* Words that only some values make sense for. */
+static int check_words(const struct spec *s, struct err *e)
+{
+	if (*s->name && !name_valid(s->name))
+		return err_set(e, EINVAL,
+			       "name: '%s' is not 1 to 63 of a-z, 0-9 and -",
+			       s->name);
+	if (*s->allow_missing && strcmp(s->allow_missing, "disk") != 0)
+		return err_set(e, EINVAL,
+			       "allow-missing: only 'disk' may be missing");
+	if (strcmp(s->idle_action, "remove") != 0)
+		return err_set(e, EINVAL,
+			       "idle-action: there is only 'remove'");
+	if (s->nofile > 0 && s->nofile < 16)
+		return err_set(e, ERANGE, "nofile: at least 16");
+	return 0;
 }
 
 int spec_check(const struct spec *s, struct err *e)
@@ -204,7 +413,7 @@ int spec_check(const struct spec *s, struct err *e)
 	for (f = spec_fields; f->name; f++) {
 		uint64_t n;
 
-		if (f->kind == SPEC_TEXT)
+		if (f->kind == SPEC_TEXT || is_json(f->kind))
 			continue;
 		memcpy(&n, (const char *)s + f->at, sizeof(n));
 		if (n < f->min || n > f->max)
@@ -212,12 +421,5 @@ int spec_check(const struct spec *s, struct err *e)
 				       "%s: out of bounds (see --help)",
 				       f->name);
 	}
-	if (*s->name && !name_valid(s->name))
-		return err_set(e, EINVAL,
-			       "name: '%s' is not 1 to 63 of a-z, 0-9 and -",
-			       s->name);
-	if (*s->allow_missing && strcmp(s->allow_missing, "disk") != 0)
-		return err_set(e, EINVAL,
-			       "allow-missing: only 'disk' may be missing");
-	return 0;
+	return check_words(s, e);
 }

@@ -14,16 +14,39 @@
 #include "base/opt.h"
 #include "base/str.h"
 
-enum { SPEC_IMAGE_CAP = 64, SPEC_ENV_MAX = 64, SPEC_ENV_BYTES = 32 * 1024 };
+enum {
+	SPEC_IMAGE_CAP = 64,
+	SPEC_USER_CAP = 64,
+	SPEC_PATH_CAP = 512,
+	SPEC_ENV_MAX = 64,
+	SPEC_ENV_BYTES = 32 * 1024,
+	SPEC_LABELS_MAX = 32,
+	SPEC_LABEL_CAP = 256, /* a label's value with its NUL */
+	SPEC_PORTS_MAX = 32,
+	SPEC_START_MAX = 16,
+	SPEC_START_BYTES = 8 * 1024, /* a command */
+};
 
+/* Zero-initialise; spec_done() and spec_move() know what is owned. */
 struct spec {
 	char image[SPEC_IMAGE_CAP]; /* name or id; "": the default */
 	char name[NAME_CAP];        /* "": none */
 	uint64_t cpus_milli, mem_bytes, disk_bytes, pids;
-	uint64_t timeout_ms;    /* 0: none */
-	uint64_t sudo;          /* 0 or 1 */
-	char allow_missing[32]; /* "" or "disk" */
-	json_t *env;            /* object of strings, or NULL; owned */
+	uint64_t nofile;     /* open files of a process; 0: the usual */
+	uint64_t timeout_ms; /* 0: none; so are the next three */
+	uint64_t idle_ms;
+	uint64_t cpu_budget_ms;   /* processor time */
+	uint64_t output_limit;    /* bytes, of all processes */
+	char idle_action[16];     /* "remove" */
+	uint64_t sudo;            /* 0 or 1 */
+	char allow_missing[32];   /* "" or "disk" */
+	char user[SPEC_USER_CAP]; /* of its processes; "": the usual ones */
+	char workdir[SPEC_PATH_CAP];
+	/* Owned, or NULL. */
+	json_t *env;    /* object of strings */
+	json_t *labels; /* object of strings */
+	json_t *ports;  /* object: names to numbers */
+	json_t *start;  /* array of strings: commands for a shell */
 };
 
 enum spec_kind {
@@ -32,14 +55,26 @@ enum spec_kind {
 	SPEC_SIZE,
 	SPEC_MILLI,
 	SPEC_TIME,
-	SPEC_BOOL
+	SPEC_BOOL,
+	SPEC_MAP,   /* object of strings; option NAME=VALUE, several times */
+	SPEC_PORTS, /* object of numbers; option NAME=NUMBER, several times */
+	SPEC_LIST,  /* array of strings; option VALUE, several times */
+};
+
+enum spec_flags {
+	SPEC_PATCH = 1,   /* may be changed while it lives */
+	SPEC_PROCESS = 2, /* a default of its processes, which may say it too */
 };
 
 struct spec_field {
-	const char *name; /* JSON key and option */
+	const char *name;   /* JSON key */
+	const char *option; /* of the command line; NULL: the name */
 	enum spec_kind kind;
+	unsigned flags;
 	size_t at, cap;
 	uint64_t min, max;
+	/* What is more than bounds; NULL: nothing. */
+	int (*check)(const json_t *v, struct err *e);
 	const char *arg, *help;
 };
 
@@ -47,13 +82,22 @@ extern const struct spec_field spec_fields[]; /* ends at name NULL */
 
 void spec_defaults(struct spec *s, const struct conf *c);
 void spec_done(struct spec *s);
+/* `from` has nothing of its own afterwards. */
+void spec_move(struct spec *to, struct spec *from);
 /*
  * From a JSON object: an unknown key, a wrong type or a value out of bounds is
  * an error that names the key. Keys that are missing keep what `s` has.
  * Sizes are bytes or "512M", times seconds or "1h", cpus 0.5 or "0.5".
  */
 int spec_from_json(struct spec *s, const json_t *j, struct err *e) MUST_CHECK;
-/* With all fields; a new reference. */
+/*
+ * The same for a change: only what has SPEC_PATCH. Labels are added to those
+ * there are; null removes one. `s` may be left half-changed on failure.
+ */
+int spec_patch(struct spec *s, const json_t *j, struct err *e) MUST_CHECK;
+/* A copy, whose parts can be changed without the other's. */
+void spec_copy(struct spec *to, const struct spec *from);
+/* All that is kept; a new reference. */
 json_t *spec_to_json(const struct spec *s);
 /* Bounds, names. spec_from_json() calls it. */
 int spec_check(const struct spec *s, struct err *e) MUST_CHECK;

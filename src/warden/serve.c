@@ -313,10 +313,11 @@ static bool spec_ok(const struct launch_spec *s)
 	       text_ok(s->image, sizeof(s->image), id_valid) &&
 	       text_ok(s->hostname, sizeof(s->hostname), name_valid) &&
 	       (s->flags & ~(uint32_t)LAUNCH_FLAGS_ALL) == 0 && s->pids >= 8 &&
-	       s->pids <= 65536 && s->cpus_milli >= 50 &&
-	       s->cpus_milli <= 1000000 && s->mem_bytes >= 16ULL << 20 &&
-	       s->mem_bytes <= 1ULL << 46 && s->disk_bytes >= 16ULL << 20 &&
-	       s->disk_bytes <= 1ULL << 50;
+	       s->pids <= 65536 && s->zero == 0 &&
+	       (s->nofile == 0 || s->nofile >= 16) && s->nofile <= 65536 &&
+	       s->cpus_milli >= 50 && s->cpus_milli <= 1000000 &&
+	       s->mem_bytes >= 16ULL << 20 && s->mem_bytes <= 1ULL << 46 &&
+	       s->disk_bytes >= 16ULL << 20 && s->disk_bytes <= 1ULL << 50;
 }
 
 static int check(const struct conn *c, const struct warden_req *q,

@@ -77,6 +77,8 @@ struct launch_spec {
 	char hostname[NAME_CAP];
 	uint32_t flags;
 	uint32_t pids;
+	uint32_t nofile; /* open files of a process; 0: the usual */
+	uint32_t zero;
 	uint64_t cpus_milli, mem_bytes, disk_bytes;
 };
 

@@ -45,21 +45,24 @@ class Sandboxes(HttpCase):
     def test_create_get_list_delete(self):
         r = self.a.api("POST", "/v1/sandboxes", {
             "name": "work", "cpus": 0.5, "memory": "512M", "disk": 1 << 30,
-            "pids": 99, "timeout": "1h", "sudo": False, "env": {"K": "V"}})
+            "pids": 99, "nofile": 64, "timeout": "1h", "sudo": False,
+            "env": {"K": "V"}})
         self.assertEqual(r.status, 201)
         j = r.json
         self.assertEqual((j["name"], j["image"], j["state"]),
                          ("work", "img", "running"))
         self.assertEqual(j["spec"], {
             "image": "img", "name": "work", "cpus": 0.5, "memory": 512 << 20,
-            "disk": 1 << 30, "pids": 99, "timeout": 3600, "sudo": False,
+            "disk": 1 << 30, "pids": 99, "nofile": 64, "timeout": 3600,
+            "idle-timeout": 0, "idle-action": "remove", "cpu-budget": 0,
+            "output-limit": 0, "user": "", "workdir": "", "sudo": False,
             "allow-missing": "", "env": {"K": "V"}})
         self.assertRegex(j["created_at"], r"^\d{4}-\d\d-\d\dT[\d:]{8}\.\d{3}Z$")
         self.assertRegex(j["expires_at"], r"^\d{4}-\d\d-\d\dT[\d:]{8}\.\d{3}Z$")
         spec = self.launched()[j["id"]]
         self.assertEqual([text(x) for x in spec[:3]],
                          [j["id"], j["image_id"], "work"])
-        self.assertEqual(spec[3:], (0, 99, 500, 512 << 20, 1 << 30))
+        self.assertEqual(spec[3:], (0, 99, 64, 0, 500, 512 << 20, 1 << 30))
         for ref in (j["id"], "work", j["id"][:4], j["id"][:20]):
             got = self.a.api("GET", f"/v1/sandboxes/{ref}").json
             self.assertEqual(got.pop("usage"), {
@@ -77,7 +80,7 @@ class Sandboxes(HttpCase):
         box = self.a.create()
         spec = self.launched()[box]
         self.assertEqual(text(spec[2]), box[:12])
-        self.assertEqual(spec[3:], (1, 1024, 2000, 2 << 30, 16 << 30))
+        self.assertEqual(spec[3:], (1, 1024, 0, 0, 2000, 2 << 30, 16 << 30))
         j = self.a.api("GET", f"/v1/sandboxes/{box}").json
         self.assertEqual((j["name"], j["expires_at"]), (None, None))
 
@@ -317,7 +320,8 @@ class Spares(HttpCase):
         self.settled()
         ahead = set(self.w.boxes)
         for spec in ({"name": "n"}, {"cpus": 1}, {"memory": "1G"}, {"disk": "1G"},
-                     {"pids": 100}, {"sudo": False}, {"allow-missing": "disk"}):
+                     {"pids": 100}, {"nofile": 99}, {"sudo": False},
+                     {"allow-missing": "disk"}):
             self.assertNotIn(self.a.create(**spec), ahead, spec)
         self.a.put_image("other")
         self.assertNotIn(self.a.create(image="other"), ahead)

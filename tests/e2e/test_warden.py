@@ -11,7 +11,7 @@ import harness
 from harness import SLOW, wait_for
 
 HELLO, IMPORT, COMMIT, REMOVE = 1, 7, 8, 9
-REQUEST = 168  # sizeof(struct warden_req)
+REQUEST = 176  # sizeof(struct warden_req)
 EEXIST, ENOENT = 17, 2
 
 

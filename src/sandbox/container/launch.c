@@ -231,7 +231,8 @@ static void cpus_word(const struct launch_ctx *l, char *out, size_t cap)
 
 int step_exec(struct launch_ctx *l, struct err *e)
 {
-	char listen_w[16], oom_w[16], join_w[16], cpus_w[16], walls_w[32];
+	char listen_w[16], oom_w[16], join_w[16], cpus_w[16], nofile_w[24],
+		walls_w[32];
 	const char *env[] = { NULL };
 	const char *argv[12] = { "agent", listen_w, oom_w, join_w };
 	int n = 4;
@@ -244,6 +245,9 @@ int step_exec(struct launch_ctx *l, struct err *e)
 	cpus_word(l, cpus_w, sizeof(cpus_w));
 	if (*cpus_w)
 		argv[n++] = cpus_w;
+	snprintf(nofile_w, sizeof(nofile_w), "nofile=%u", l->spec->nofile);
+	if (l->spec->nofile > 0)
+		argv[n++] = nofile_w;
 #ifdef WALLS_TEST
 	snprintf(walls_w, sizeof(walls_w), "walls=%x", walls_off);
 	argv[n++] = walls_w;

@@ -1,4 +1,4 @@
-#include "api/spawn_env.h"
+#include "api/spawn_spec.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
@@ -45,16 +45,20 @@ static void join_vars(const struct spawn *s, json_t *env, struct spawn *both,
 	}
 }
 
-int spawn_put_env(struct buf *out, uint32_t channel, const struct spawn *s,
-		  json_t *env)
+int spawn_put_spec(struct buf *out, uint32_t channel, const struct spawn *s,
+		   const struct spec *spec)
 {
 	AUTO(buf_done) struct buf text = { 0 };
 	struct spawn both = *s;
 	int r;
 
-	if ((s->flags & SPAWN_BUILTIN) || json_object_size(env) == 0)
-		return spawn_put(out, channel, s);
-	join_vars(s, env, &both, &text);
+	if (*s->user == '\0')
+		both.user = spec->user;
+	if (*s->cwd == '\0' && !(s->flags & SPAWN_BUILTIN))
+		both.cwd = spec->workdir;
+	if ((s->flags & SPAWN_BUILTIN) || json_object_size(spec->env) == 0)
+		return spawn_put(out, channel, &both);
+	join_vars(s, spec->env, &both, &text);
 	r = spawn_put(out, channel, &both);
 	free(both.env);
 	return r;

@@ -1,0 +1,11 @@
+/* What the parts of a spec that are JSON may look like. */
+#pragma once
+
+#include <jansson.h>
+
+#include "base/err.h"
+
+int check_env(const json_t *v, struct err *e) MUST_CHECK;
+int check_labels(const json_t *v, struct err *e) MUST_CHECK;
+int check_ports(const json_t *v, struct err *e) MUST_CHECK;
+int check_start(const json_t *v, struct err *e) MUST_CHECK;
