@@ -59,7 +59,8 @@ struct cli {
 	/* SHOW_WORDS: behind the verb, the last one is to be completed. */
 	char **words;
 	int n_words;
-	int fail_code; /* what fail() exits with */
+	const char *operand; /* the one in front of that, or NULL */
+	int fail_code;       /* what fail() exits with */
 };
 
 /* One row of every table of options. */
@@ -142,6 +143,7 @@ bool colours_on(int fd);
 /* `n` bytes as a JSON string, with everything escaped that must be. */
 void json_put_str(struct buf *b, const char *s, size_t n);
 
-verb_fn verb_run, verb_create, verb_exec, verb_ls, verb_rm, verb_inspect,
-	verb_doctor, verb_version, verb_completion, verb_help;
+verb_fn verb_run, verb_create, verb_exec, verb_shell, verb_attach, verb_ps,
+	verb_logs, verb_ls, verb_rm, verb_inspect, verb_doctor, verb_version,
+	verb_completion, verb_help;
 extern const struct verb image_verbs[], key_verbs[];

@@ -15,6 +15,7 @@
 #include "base/product.h"
 #include "cli/server.h"
 #include "cli/show.h"
+#include "http/target.h"
 
 enum { ASK_MS = 500, KIND_CAP = 32 };
 
@@ -147,6 +148,34 @@ static void offer_places(struct cli *cli)
 	offer_list(cli, "/v1/sandboxes", "sandboxes", ":");
 }
 
+/* Of the sandbox that stands in front. */
+static void offer_processes(struct cli *cli)
+{
+	struct buf target = { 0 };
+	json_t *j, *p;
+	size_t i;
+
+	if (!cli->operand)
+		return;
+	buf_puts(&target, "/v1/sandboxes/");
+	http_encode(&target, cli->operand);
+	buf_puts(&target, "/processes");
+	j = ask(cli, buf_str(&target));
+	json_array_foreach (json_object_get(j, "processes"), i, p) {
+		json_t *argv = json_object_get(p, "argv");
+		const char *word = json_string_value(json_array_get(argv, 0));
+		char text[64];
+
+		clean_text(text, sizeof(text), word ? word : "");
+		printf("%lld\t%s\n",
+		       (long long)json_integer_value(
+			       json_object_get(p, "number")),
+		       text);
+	}
+	json_decref(j);
+	buf_done(&target);
+}
+
 static void offer_all_verbs(struct cli *cli)
 {
 	(void)cli;
@@ -160,6 +189,7 @@ static const struct {
 	{ "SANDBOX", offer_sandboxes }, { "IMAGE", offer_images },
 	{ "FILE", offer_files },        { "VERB", offer_all_verbs },
 	{ "SRC", offer_places },        { "DST", offer_places },
+	{ "PROCESS", offer_processes },
 };
 
 static void offer_kind(struct cli *cli, const char *kind)
@@ -242,8 +272,10 @@ void show_verb_words(struct cli *cli, const struct opt *table)
 			ended = true;
 		else if (!ended && *w == '-' && w[1])
 			value = waiting_option(table, w);
-		else
+		else {
+			cli->operand = w;
 			operands++;
+		}
 	}
 	if (value) {
 		offer_kind(cli, value->arg);

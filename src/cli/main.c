@@ -38,7 +38,44 @@ const struct verb all_verbs[] = {
 	  .args = "[OPTIONS] SANDBOX [--] COMMAND [ARG...]",
 	  .help = "run a command in a sandbox",
 	  .notes = "SANDBOX is an id, a name, or the first letters of an id. "
-		   "Exit codes are those\nof `run`." },
+		   "Exit codes are those\n"
+		   "of `run`. A command goes on when this program ends, and "
+		   "when the daemon is\n"
+		   "restarted, this program finds it again.",
+	  .examples =
+		  PRODUCT " exec work -- sh -c 'echo hello > note'\n" PRODUCT
+			  " exec -d --tag server work -- python3 -m "
+			  "http.server\n" },
+	{ .name = "shell",
+	  .fn = verb_shell,
+	  .args = "[OPTIONS] [SANDBOX]",
+	  .help = "open a login shell in a sandbox",
+	  .notes = "Without a sandbox it is a new one, which is gone "
+		   "afterwards; the options of `create`\n"
+		   "say what it is like. A shell in a sandbox that lives "
+		   "survives a restart of the\n"
+		   "daemon." },
+	{ .name = "attach",
+	  .fn = verb_attach,
+	  .args = "[OPTIONS] SANDBOX PROCESS",
+	  .help = "take part in a process that runs in a sandbox",
+	  .notes = "PROCESS is a number that `ps` shows, or tag:TAG. Ctrl-P "
+		   "Ctrl-Q leaves a terminal, and\n"
+		   "the process goes on. Without a terminal, signals are "
+		   "handed to the process; see\n"
+		   "--no-stdin. The exit code is the process's." },
+	{ .name = "ps",
+	  .fn = verb_ps,
+	  .args = "[OPTIONS] SANDBOX",
+	  .help = "list what was started in a sandbox" },
+	{ .name = "logs",
+	  .fn = verb_logs,
+	  .args = "[OPTIONS] SANDBOX [PROCESS]",
+	  .help = "show what is kept of a process's output",
+	  .notes = "Without PROCESS it is the one that was started last. "
+		   "The last 256 KiB of each\nstream are kept. With --follow, "
+		   "a reader that stops reading stops the process\ntoo, as a "
+		   "pipe would." },
 	{ .name = "ls",
 	  .fn = verb_ls,
 	  .args = "[OPTIONS]",

@@ -54,6 +54,19 @@ void process_target(struct cli *cli, const char *ref, char out[EXEC_TARGET_CAP])
 	snprintf(out, EXEC_TARGET_CAP, "%s/exec", base);
 }
 
+void process_ref(struct cli *cli, const char *word, struct attach *at)
+{
+	uint64_t number;
+
+	*at = (struct attach){ 0 };
+	if (str_starts(word, "tag:") && word[4] && strlen(word) - 4 <= TAG_MAX)
+		at->tag = word + 4;
+	else if (parse_u64(word, UINT32_MAX, &number) == 0 && number > 0)
+		at->number = (uint32_t)number;
+	else
+		fail(cli, "'%s' is no process (its number, or tag:TAG)", word);
+}
+
 /* By what we find it again. */
 static const char *make_tag(struct cli *cli, const struct process_opts *p)
 {

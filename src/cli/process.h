@@ -23,6 +23,10 @@ size_t process_rows(struct process_opts *p, struct opt table[PROCESS_ROWS]);
 int process_run(struct cli *cli, struct process_opts *p, const char *ref,
 		const struct buf *body, char **argv);
 
+/* "3" or "tag:TAG" of the command line; exits when it is neither. */
+struct attach;
+void process_ref(struct cli *cli, const char *word, struct attach *at);
+
 /* The target for frames of a sandbox: "/v1/sandboxes/work/exec". */
 enum { EXEC_TARGET_CAP = 520 };
 void process_target(struct cli *cli, const char *ref,

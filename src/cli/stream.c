@@ -52,15 +52,15 @@ static void send_some(struct stream *s)
 	}
 }
 
-void stream_put_resize(struct stream *s)
+void stream_put_resize(struct stream *s, uint16_t fewer_rows)
 {
 	struct buf b = { 0 };
 	uint16_t rows, cols;
 
 	term_size(&rows, &cols);
-	if (rows == 0)
+	if (rows <= fewer_rows)
 		return;
-	pack_u16(&b, rows);
+	pack_u16(&b, (uint16_t)(rows - fewer_rows));
 	pack_u16(&b, cols);
 	frame_put(&s->out, FRAME_RESIZE, 0, CHANNEL, buf_data(&b), buf_len(&b));
 	buf_done(&b);
@@ -170,8 +170,8 @@ static int receive(struct stream *s)
 
 static void window_changed(struct stream *s)
 {
-	if (s->o.tty && s->phase == LIVE)
-		stream_put_resize(s);
+	if (s->o.tty && s->o.input && s->phase == LIVE)
+		stream_put_resize(s, 0);
 }
 
 /* In raw mode Ctrl-Z is the process's: this came from outside. */
@@ -366,12 +366,8 @@ int stream_run(const struct stream_opts *o)
 
 	s = (struct stream){ .fd = -1, .o = *o, .code = UNDECIDED };
 	s.phase = o->spawn ? SPAWNING : ATTACHING;
-	for (r = 0; r < 2; r++) {
-		struct sink *k = &s.sink[r];
-
-		*k = (struct sink){ .fd = STDOUT_FILENO + r, .out_fd = -1 };
-		k->received = k->written = k->acked = o->at.out[r];
-	}
+	s.sink[0] = (struct sink){ .fd = STDOUT_FILENO, .out_fd = -1 };
+	s.sink[1] = (struct sink){ .fd = STDERR_FILENO, .out_fd = -1 };
 	/* Before we are connected, a signal may still simply end us. */
 	if (stream_dial(&s, 0, why) < 0)
 		fail(o->cli, "%s", why);

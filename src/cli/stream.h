@@ -20,7 +20,8 @@ struct stream_opts {
 	const struct spawn *spawn; /* what to start; NULL: it runs already */
 	/*
 	 * By what it is found again. Neither number nor tag: never, it ends
-	 * with the connection. `at.out` is where its output starts.
+	 * with the connection. `at.out` are 0 (all that is kept) or
+	 * OFFSET_NOW, for a process that runs already.
 	 */
 	struct attach at;
 	bool named;  /* the tag is the user's: another process may have it */

@@ -56,8 +56,13 @@ static int got_gap(struct stream *s, const struct frame *f)
 		return -EBADMSG;
 	lost = offset - k->received;
 	sink_skip(k, lost);
-	complain("%llu bytes of %s were lost", (unsigned long long)lost,
-		 number == 1 ? "output" : "error output");
+	if (s->returned)
+		complain("%llu bytes of %s were lost", (unsigned long long)lost,
+			 number == 1 ? "output" : "error output");
+	else if (s->o.at.out[number - 1] != OFFSET_NOW)
+		complain("the first %llu bytes of %s are no longer kept",
+			 (unsigned long long)lost,
+			 number == 1 ? "output" : "error output");
 	return 0;
 }
 
@@ -80,9 +85,13 @@ static int got_started(struct stream *s, const struct frame *f)
 	}
 	if (s->o.tty && s->o.input) {
 		term_raw(false);
-		stream_put_resize(s); /* it may have changed meanwhile */
+		/* A program draws its screen anew when the size changes. */
+		if (!s->o.spawn && !s->started)
+			stream_put_resize(s, 1);
+		stream_put_resize(s, 0); /* it may have changed meanwhile */
 	}
 	back_done(s);
+	s->returned = s->started;
 	s->started = true;
 	return input_resume(s, st.in);
 }

@@ -24,6 +24,7 @@ struct stream {
 	bool greeted;
 	bool started;  /* the process is known to have been there */
 	bool attached; /* on this connection we came to it later */
+	bool returned; /* and had been there before */
 	uint32_t number;
 	bool deaf; /* it no longer takes what we send */
 	int code;
@@ -53,7 +54,7 @@ static inline bool stream_can_return(const struct stream *s)
 }
 
 /* stream.c: appends frames. */
-void stream_put_resize(struct stream *s);
+void stream_put_resize(struct stream *s, uint16_t fewer_rows);
 void stream_put_ack(struct stream *s, uint8_t number);
 /* The process goes on without us; `code` is our own. */
 void stream_leave(struct stream *s, int code);

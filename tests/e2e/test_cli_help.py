@@ -104,7 +104,8 @@ class Completion(unittest.TestCase):
 
     def script(self, peer, req):
         key = req.target.rsplit("/")[-1]
-        rows = self.BOXES if key == "sandboxes" else [{"name": "debian"}]
+        rows = {"sandboxes": self.BOXES, "images": [{"name": "debian"}],
+                "processes": [{"number": 3, "argv": ["sh\x1b", "-c"]}]}[key]
         peer.answer(200, json.dumps({key: rows}).encode())
 
     def words(self, *typed):
@@ -134,6 +135,7 @@ class Completion(unittest.TestCase):
         self.assertEqual(self.words("exec", "-t", "--user", "root", ""), boxes)
         self.assertEqual(self.words("exec", "work", ""), [])
         self.assertEqual(self.words("rm", "a", "b", ""), boxes)
+        self.assertEqual(self.words("attach", "work", ""), ["3"])
         self.assertEqual(self.words("image", "rm", ""), ["debian"])
         self.assertEqual(self.words("image", "import", ""), [":files"])
         self.assertEqual(self.words("completion", ""), ["bash", "zsh"])

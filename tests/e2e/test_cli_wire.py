@@ -23,7 +23,7 @@ import unittest
 
 import harness
 from fake import CLI, Server
-from harness import ACK, INPUT_EOF, RESIZE, SIGNAL, SPAWN_DETACHED, SPAWN_PTY, \
+from harness import ACK, DETACH, INPUT_EOF, RESIZE, SIGNAL, SPAWN_DETACHED, SPAWN_PTY, \
     SPAWN_STDIN, STARTED, WINDOW, wait_for
 
 
@@ -860,6 +860,214 @@ class Back(unittest.TestCase):
         self.assertEqual(p.returncode, 125)
         self.assertIn(b"the connection to the sandbox was lost", err)
         self.assertTrue(55 < time.monotonic() - began < 70)
+
+
+class Attach(unittest.TestCase):
+    """To what runs already: attach, logs, ps."""
+    LIST = {"processes": [
+        {"number": 1, "pid": 7, "tag": "i" + "a" * 26, "user": "user",
+         "argv": ["sh", "-c", "x\x1b"], "tty": True, "state": "running",
+         "started_at": "2026-01-01T00:00:00.000Z", "exit": None,
+         "stdout_end": 300000, "stderr_end": 3},
+        {"number": 2, "pid": 9, "tag": "web", "user": "root",
+         "argv": ["false"], "tty": False, "state": "exited",
+         "started_at": "2026-01-01T00:00:00.000Z",
+         "exit": {"code": 1, "signal": None}, "stdout_end": 4,
+         "stderr_end": 0}]}
+
+    def script(self, *scripts):
+        """Answers lists; other requests get these scripts in turn."""
+        left = list(scripts)
+
+        def script(peer, req):
+            if req.method == "GET":
+                self.assertEqual(req.target, "/v1/sandboxes/work/processes")
+                peer.answer(200, json.dumps(self.LIST).encode())
+            else:
+                left.pop(0)(peer)
+        return script
+
+    def test_ps(self):
+        with Server(self.script()) as s:
+            code, out, _ = s.cli("ps", "work")
+            self.assertEqual(code, 0)
+            head, row = out.decode().splitlines()
+            self.assertEqual(head.split(), "NUMBER PID USER TTY STATE AGE TAG "
+                                           "COMMAND".split())
+            self.assertRegex(row, r"^1 +7 +user +yes +running +\d+ d +- +"
+                                  r"sh -c x\?$")
+            out = s.cli("ps", "-a", "work")[1].decode().splitlines()
+            self.assertRegex(out[2], r"^2 +9 +root +- +exit 1 .* web +false$")
+            got = json.loads(s.cli("ps", "--json", "work")[1])
+            self.assertEqual(got, self.LIST["processes"][:1])
+
+    def test_attach(self):
+        def body(peer):
+            self.assertEqual(peer.come_back(10),
+                             (3, "", (1 << 64) - 1, (1 << 64) - 1))
+            peer.gap(1, 500)  # what was before is no loss
+            peer.output(1, 500, b"now")
+            self.assertEqual(peer.recv()[2], struct.pack("<Q", 10) + b"in")
+            peer.exit(9)
+        with Server(self.script(body)) as s:
+            self.assertEqual(s.cli("attach", "work", "3", input=b"in"),
+                             (9, b"now", ""))
+
+    def test_by_tag_with_replay(self):
+        def body(peer):
+            self.assertEqual(peer.come_back(), (0, "web", 0, 0))
+            peer.gap(2, 7)
+            peer.output(2, 7, b"x\n")
+            peer.exit(0)
+        with Server(self.script(body)) as s:
+            self.assertEqual(s.cli("attach", "-rn", "work", "tag:web"),
+                             (0, b"", "carrel: the first 7 bytes of error "
+                                      "output are no longer kept\nx\n"))
+
+    def test_no_such_process(self):
+        def body(peer):
+            peer.upgrade_answer()
+            peer.take_attach()
+            peer.fail(errno.ESRCH, "no process 3")
+        with Server(self.script(body)) as s:
+            self.assertEqual(s.cli("attach", "work", "3"),
+                             (125, b"", "carrel: no process 3\n"))
+            for word in ("0", "x", "tag:", "tag:" + "x" * 65, "4294967296"):
+                code, _, err = s.cli("attach", "work", word)
+                self.assertEqual(code, 125)
+                self.assertIn("is no process", err)
+
+    def test_only_look(self):
+        """Our signals are our own then."""
+        def body(peer):
+            peer.come_back()
+            peer.output(1, 0, b"x")
+            self.assertTrue(peer.ended())
+        with Server(self.script(body)) as s:
+            p = s.popen("attach", "-n", "work", "3")
+            self.assertEqual(p.stdout.read(1), b"x")
+            p.send_signal(signal.SIGINT)
+            p.communicate(timeout=10)
+        self.assertEqual(p.returncode, -signal.SIGINT)
+
+    def test_keys(self):
+        seen = []
+
+        def body(peer):
+            peer.come_back(pty=1)
+            peer.output(1, 0, b"prompt")
+            while not seen or seen[-1][0] != DETACH:
+                seen.append(peer.recv())
+        ours, theirs = pty.openpty()
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ,
+                    struct.pack("HHHH", 30, 100, 0, 0))
+        before = termios.tcgetattr(theirs)
+        with Server(self.script(body)) as s:
+            p = s.popen("attach", "work", "3", stdin=theirs)
+            self.assertEqual(p.stdout.read(6), b"prompt")
+            for keys in (b"a\x10", b"b\x10\x10", b"\x11c"):
+                os.write(ours, keys)
+                time.sleep(0.2)
+            out, err = p.communicate(timeout=10)
+        self.assertEqual((p.returncode, out, err), (0, b"", b""))
+        self.assertEqual(termios.tcgetattr(theirs), before)
+        # One row less and back: programs draw their screen then.
+        self.assertEqual([x[2] for x in seen[:2]],
+                         [struct.pack("<HH", 29, 100),
+                          struct.pack("<HH", 30, 100)])
+        typed = b"".join(x[2][8:] for x in seen[2:-1])
+        self.assertEqual(typed, b"a\x10b\x10")
+        self.assertEqual(seen[-1], (DETACH, 1, b"\0"))
+        os.close(ours)
+        os.close(theirs)
+
+    def test_logs_of_one_that_runs(self):
+        """What there was when we asked, not what comes."""
+        def body(peer):
+            self.assertEqual(peer.come_back(), (1, "", 0, 0))
+            peer.gap(1, 40000)
+            peer.output(1, 40000, b"a" * 60000)
+            for n in range(100000, 300000, 50000):
+                peer.output(1, n, b"b" * 50000)
+            self.assertFalse(select.select([peer.sock], [], [], 0.2)[0] and
+                             peer.recv()[0] == DETACH)
+            peer.output(2, 0, b"err\n")
+            while peer.recv()[0] != DETACH:
+                pass
+        with Server(self.script(body)) as s:
+            code, out, err = s.cli("logs", "work", "1")
+        self.assertEqual((code, out), (0, b"a" * 60000 + b"b" * 200000))
+        self.assertEqual(err, "carrel: the first 40000 bytes of output are no "
+                              "longer kept\nerr\n")
+
+    def test_logs_of_one_that_ended(self):
+        def body(peer):
+            self.assertEqual(peer.come_back(), (2, "", 0, 0))
+            peer.output(1, 0, b"done")
+            peer.exit(1)
+        with Server(self.script(body, body)) as s:
+            self.assertEqual(s.cli("logs", "work"), (0, b"done", ""))
+            self.assertEqual(s.cli("logs", "work", "tag:web"),
+                             (0, b"done", ""))
+            code, _, err = s.cli("logs", "work", "5")
+            self.assertEqual(code, 1)
+            self.assertIn("no process 5 in work", err)
+
+    def test_logs_follow(self):
+        def first(peer):
+            peer.come_back()
+            peer.output(1, 0, b"x" * 4)
+
+        def second(peer):
+            self.assertEqual(peer.come_back(), (1, "", 4, 0))
+            peer.output(1, 4, b"y")
+            peer.exit(3)
+        with Server(self.script(first, second)) as s:
+            self.assertEqual(s.cli("logs", "-f", "work", "1"),
+                             (0, b"xxxxy", ""))
+
+
+class Shell(unittest.TestCase):
+    def test_in_a_sandbox(self):
+        seen = {}
+
+        def script(peer, req):
+            seen["target"] = req.target
+            peer.begin()
+            seen["spawn"] = peer.spawned
+            peer.exit(4)
+        with Server(script) as s:
+            self.assertEqual(s.cli("shell", "work", "-u", "root")[0], 4)
+            self.assertEqual(seen["target"], "/v1/sandboxes/work/exec")
+            flags, _, _, user, _, argv, _ = seen["spawn"]
+            self.assertEqual((flags, user, argv[:2]),
+                             (SPAWN_STDIN, "root", ["/bin/sh", "-c"]))
+            self.assertEqual(s.cli("shell", "--memory", "1G")[0], 4)
+            self.assertEqual(seen["target"], "/v1/run")
+            self.assertEqual(json.loads(s.requests[-1].body),
+                             {"memory": "1G"})
+            code, _, err = s.cli("shell", "work", "--memory", "1G")
+            self.assertEqual(code, 125)
+            self.assertIn("when it is made", err)
+
+    def test_the_shell_that_is_taken(self):
+        """The script, run here: $SHELL, else bash, else sh."""
+        seen = {}
+
+        def script(peer, req):
+            peer.begin()
+            seen["argv"] = peer.spawned[5]
+            peer.exit(0)
+        with Server(script) as s:
+            s.cli("shell", "work")
+        for own, expect in (("/bin/dash", "/bin/dash"),
+                            ("/no/such", "/bin/bash")):
+            p = subprocess.run(seen["argv"], env={"SHELL": own, "HOME": "/"},
+                               input="readlink /proc/$$/exe; echo $SHELL\n",
+                               capture_output=True, text=True)
+            exe, env = p.stdout.split()
+            self.assertEqual((os.path.basename(exe), env),
+                             (os.path.basename(expect), expect))
 
 
 class BrokenRules(unittest.TestCase):
