@@ -23,7 +23,8 @@ int verb_create(struct cli *cli, int argc, char **argv)
 	char id[64];
 	json_t *j;
 
-	memcpy(table + spec_opts_rows(&s, table, false), more, sizeof(more));
+	memcpy(table + spec_opts_rows(&s, table, ROWS_CREATE), more,
+	       sizeof(more));
 	if (cli_operands(cli, table, argc, argv) > 0)
 		cli_usage_error(cli, "takes no operands (a name: --name NAME, "
 				     "an image: --image IMAGE)");

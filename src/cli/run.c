@@ -9,7 +9,7 @@ int verb_run(struct cli *cli, int argc, char **argv)
 	static struct spec_opts s;
 	struct opt table[SPEC_OPTS_MAX + PROCESS_ROWS + 2];
 	struct buf body = { 0 };
-	size_t n = spec_opts_rows(&s, table, true);
+	size_t n = spec_opts_rows(&s, table, ROWS_RUN);
 	int at, code;
 
 	n += process_rows(&p, table + n);

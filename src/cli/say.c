@@ -78,6 +78,7 @@ static void say_line(const char *fmt, va_list ap)
 	size_t n = strlen(PRODUCT ": ");
 
 	vsnprintf(raw, sizeof(raw), fmt, ap);
+	term_screen(false);
 	memcpy(line, PRODUCT ": ", n + 1);
 	clean_text(line + n, sizeof(line) - n - 2, raw);
 	n = strlen(line);

@@ -31,12 +31,12 @@ int verb_shell(struct cli *cli, int argc, char **argv)
 	struct buf body = { 0 };
 	int n, code;
 
-	memcpy(table + spec_opts_rows(&s, table), more, sizeof(more));
+	memcpy(table + spec_opts_rows(&s, table, ROWS_RUN), more, sizeof(more));
 	cli->fail_code = EXIT_OURS;
 	n = cli_operands(cli, table, argc, argv);
 	if (n > 1)
 		cli_usage_error(cli, "one sandbox, or none for a new one");
-	spec_opts_body(&s, NULL, &body);
+	spec_opts_body(cli, &s, NULL, &body);
 	if (n == 1 && strcmp(buf_str(&body), "{}") != 0)
 		cli_usage_error(cli, "what a sandbox is like is said when it "
 				     "is made, and this one is there");

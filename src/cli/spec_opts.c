@@ -16,9 +16,12 @@ static bool is_list(const struct spec_field *f)
 }
 
 /* Variables have an option of their own (-e), with more to it. */
-static bool has_row(const struct spec_field *f, bool run)
+static bool has_row(const struct spec_field *f, enum spec_rows rows)
 {
-	return !(f->flags & SPEC_PROCESS) || (!run && f->kind == SPEC_TEXT);
+	if (rows == ROWS_PATCH)
+		return (f->flags & SPEC_PATCH) != 0;
+	return !(f->flags & SPEC_PROCESS) ||
+	       (rows == ROWS_CREATE && f->kind == SPEC_TEXT);
 }
 
 static struct opt row_of(struct spec_opts *s, const struct spec_field *f,
@@ -38,14 +41,15 @@ static struct opt row_of(struct spec_opts *s, const struct spec_field *f,
 }
 
 size_t spec_opts_rows(struct spec_opts *s, struct opt table[SPEC_OPTS_MAX],
-		      bool run)
+		      enum spec_rows rows)
 {
 	const struct spec_field *f = spec_fields;
 	size_t i, n = 0;
 
+	s->rows = rows;
 	for (i = 0; f->name; i++, f++) {
 		assert(i < SPEC_OPTS_MAX);
-		if (has_row(f, run))
+		if (has_row(f, rows))
 			table[n++] = row_of(s, f, i);
 	}
 	return n;
@@ -80,8 +84,9 @@ static const char *value_of(struct cli *cli, const struct spec_field *f,
 	return eq + 1;
 }
 
-static void put_item(struct cli *cli, const struct spec_field *f,
-		     const char *word, struct buf *b)
+static void put_item(struct cli *cli, enum spec_rows rows,
+		     const struct spec_field *f, const char *word,
+		     struct buf *b)
 {
 	const char *value;
 	size_t n;
@@ -89,6 +94,14 @@ static void put_item(struct cli *cli, const struct spec_field *f,
 	if (f->kind == SPEC_LIST) {
 		put_comma(b);
 		json_put_str(b, word, strlen(word));
+		return;
+	}
+	/* "K-" takes a label away. */
+	n = strlen(word);
+	if (rows == ROWS_PATCH && n > 1 && word[n - 1] == '-' &&
+	    !strchr(word, '=')) {
+		put_key(b, word, n - 1);
+		buf_puts(b, "null");
 		return;
 	}
 	value = value_of(cli, f, word, &n);
@@ -100,8 +113,9 @@ static void put_item(struct cli *cli, const struct spec_field *f,
 		json_put_str(b, value, strlen(value));
 }
 
-static void put_list(struct cli *cli, const struct spec_field *f,
-		     const struct opt_list *list, struct buf *b)
+static void put_list(struct cli *cli, enum spec_rows rows,
+		     const struct spec_field *f, const struct opt_list *list,
+		     struct buf *b)
 {
 	bool object = f->kind == SPEC_MAP || f->kind == SPEC_PORTS;
 	size_t i;
@@ -109,7 +123,7 @@ static void put_list(struct cli *cli, const struct spec_field *f,
 	put_key(b, f->name, strlen(f->name));
 	buf_puts(b, object ? "{" : "[");
 	for (i = 0; i < list->n; i++)
-		put_item(cli, f, list->v[i], b);
+		put_item(cli, rows, f, list->v[i], b);
 	buf_puts(b, object ? "}" : "]");
 }
 
@@ -128,9 +142,9 @@ void spec_opts_body(struct cli *cli, const struct spec_opts *s,
 			put_key(b, f->name, strlen(f->name));
 			buf_puts(b, "false");
 		} else if (s->list[i].n > 0) {
-			put_list(cli, f, &s->list[i], b);
+			put_list(cli, s->rows, f, &s->list[i], b);
 		} else if (env && env->n > 0 && strcmp(f->name, "env") == 0) {
-			put_list(cli, f, env, b);
+			put_list(cli, s->rows, f, env, b);
 		}
 	}
 	buf_puts(b, "}");

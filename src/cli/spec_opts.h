@@ -1,6 +1,6 @@
 /*
- * The options of `run` and `create` that describe a sandbox, made from the
- * table of spec/spec.h. Values go to the daemon as they were typed: it knows
+ * The options of verbs that describe a sandbox, made from the table of
+ * spec/spec.h. Values go to the daemon as they were typed: it knows
  * the bounds and says what is wrong with them.
  */
 #pragma once
@@ -10,20 +10,24 @@
 
 enum { SPEC_OPTS_MAX = 32 };
 
+enum spec_rows {
+	ROWS_CREATE,
+	ROWS_RUN,   /* without those that the options of a process have too */
+	ROWS_PATCH, /* only what may be changed while it lives */
+};
+
 /* Each by the number of the field in the table. */
 struct spec_opts {
+	enum spec_rows rows;
 	const char *text[SPEC_OPTS_MAX]; /* NULL: not given */
 	struct opt_list list[SPEC_OPTS_MAX];
 	bool off[SPEC_OPTS_MAX]; /* --no-NAME of what is a bool */
 	char off_name[SPEC_OPTS_MAX][32], off_help[SPEC_OPTS_MAX][64];
 };
 
-/*
- * Writes the rows to `table`; returns their number. Without those that the
- * options of a process have too, if there are such (`run`).
- */
+/* Writes the rows to `table`; returns their number. */
 size_t spec_opts_rows(struct spec_opts *s, struct opt table[SPEC_OPTS_MAX],
-		      bool run);
+		      enum spec_rows rows);
 /*
  * Appends the JSON of what was given; `env` may be NULL. Exits when something
  * is not NAME=VALUE that must be.

@@ -1,6 +1,7 @@
 #include "cli/term.h"
 
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <termios.h>
@@ -96,6 +97,17 @@ void term_raw(bool signals)
 	}
 	tell_guard(1);
 	is_raw = tcsetattr(STDIN_FILENO, TCSADRAIN, &raw) == 0;
+}
+
+void term_screen(bool other)
+{
+	static bool is_other;
+
+	if (other == is_other)
+		return;
+	is_other = other;
+	fputs(other ? "\033[?1049h\033[?25l" : "\033[?25h\033[?1049l", stdout);
+	fflush(stdout);
 }
 
 bool term_is_raw(void)

@@ -12,6 +12,11 @@
  */
 void term_raw(bool signals);
 void term_restore(void);
+/*
+ * The other screen of the terminal of stdout, without a cursor, and back: what
+ * was there before is there again. Messages go to the usual one.
+ */
+void term_screen(bool other);
 /* Whether a line has to end in "\r\n". */
 bool term_is_raw(void);
 /* Size of the terminal of stdin or stdout; 0 x 0 when there is none. */

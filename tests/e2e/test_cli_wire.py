@@ -1027,6 +1027,78 @@ class Attach(unittest.TestCase):
                              (0, b"xxxxy", ""))
 
 
+class Usage(unittest.TestCase):
+    """top, stats, update."""
+
+    def script(self, peer, req):
+        n = len(self.server.requests)
+        rows = [{"id": "i" + c * 26, "name": name, "cpu_us": cpu * n,
+                 "memory_bytes": 1 << 20, "disk_bytes": 0, "pids": 3,
+                 "output_bytes": 9} for c, name, cpu in
+                (("a", "idle", 0), ("b", "busy\x1b", 500000), ("c", None, 9))]
+        peer.answer(200, json.dumps({"host": {}, "sandboxes": rows}).encode())
+
+    def test_top_once(self):
+        with Server(self.script) as self.server:
+            code, out, err = self.server.cli("top", "--once")
+        self.assertEqual((code, err), (0, ""))
+        lines = out.decode().splitlines()
+        self.assertRegex(lines[0], r"^3 sandboxes, \d+\.\d % of a processor, "
+                                   r"3 MiB of memory$")
+        self.assertRegex(lines[3], r"^ib+ +busy\? +\d\d+\.\d +1 MiB +0 B")
+        self.assertEqual(len(lines), 6)
+
+    def test_top_refreshes_and_quits(self):
+        for end in (b"q", b"\x03", signal.SIGTERM):
+            ours, theirs = pty.openpty()
+            fcntl.ioctl(theirs, termios.TIOCSWINSZ,
+                        struct.pack("HHHH", 7, 60, 0, 0))
+            before = termios.tcgetattr(theirs)
+            with Server(self.script) as self.server:
+                p = self.server.popen(
+                    "top", "-i", "100ms", stdin=theirs, stdout=theirs,
+                    stderr=theirs, start_new_session=True,
+                    preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
+                got = b""
+                while got.count(b"q quits") < 3:
+                    got += os.read(ours, 4096)
+                if isinstance(end, bytes):
+                    os.write(ours, end)
+                else:
+                    p.send_signal(end)
+                while b"\x1b[?1049l" not in got:
+                    got += os.read(ours, 4096)
+                self.assertEqual(p.wait(10), 0)
+            self.assertIn(b"busy?", got)
+            self.assertNotIn(b"idle", got)  # the terminal has no room for it
+            self.assertEqual(termios.tcgetattr(theirs), before)
+            os.close(ours)
+            os.close(theirs)
+
+    def test_stats(self):
+        with Server(self.script) as self.server:
+            out = self.server.cli("stats")[1].decode()
+            self.assertRegex(out, r"(?m)^ib+ +busy\? +0\.50 s +1 MiB +0 B +3")
+            code, out, _ = self.server.cli("stats", "--json", "work")
+            self.assertEqual(json.loads(out)["host"], {})
+        self.assertEqual([r.target for r in self.server.requests],
+                         ["/v1/stats", "/v1/sandboxes/work/stats"])
+
+    def test_update(self):
+        with Server(lambda p, r: p.answer(200, b"{}")) as s:
+            self.assertEqual(
+                s.cli("update", "work", "--memory", "1G", "--timeout=2h",
+                      "--label", "a=b", "--label", "c-"), (0, b"", ""))
+            req = s.requests[0]
+            self.assertEqual((req.method, req.target),
+                             ("PATCH", "/v1/sandboxes/work"))
+            self.assertEqual(json.loads(req.body), {
+                "memory": "1G", "timeout": "2h",
+                "labels": {"a": "b", "c": None}})
+            self.assertEqual(s.cli("update", "work")[0], 2)
+            self.assertEqual(s.cli("update", "work", "--image", "x")[0], 2)
+
+
 class Shell(unittest.TestCase):
     def test_in_a_sandbox(self):
         seen = {}
