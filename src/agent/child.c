@@ -125,8 +125,6 @@ pid_t child_fork(const struct confine *c, struct err *e)
 	/* Back to being the last to go; if that fails, so be it. */
 	r = oom_adjust(c, "0", &again);
 	(void)r;
-	if (!settled)
-		sched_yield(); /* the child is in more of a hurry */
 	agent_settle();
 	return pid < 0 ? -e->code : (pid_t)pid;
 }
