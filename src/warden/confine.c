@@ -54,6 +54,9 @@ int confine_open(struct warden *w, struct err *e)
 	w->host_mnt_fd = open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC);
 	if (w->host_mnt_fd < 0)
 		return err_sys(e, "open mount namespace");
+	w->net_fd = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+	if (w->net_fd < 0)
+		return err_sys(e, "open network namespace");
 	w->worker_fd = open_program(w, "worker", e);
 	if (w->worker_fd < 0)
 		return w->worker_fd;

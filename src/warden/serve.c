@@ -272,6 +272,20 @@ static void do_host(struct warden *w, struct warden_req *q, struct waiter *wt)
 	answer_rep(wt, &rep, NULL, 0);
 }
 
+static void do_connect(struct warden *w, struct warden_req *q,
+		       struct waiter *wt)
+{
+	struct box *b = box_find(w, q->connect.id);
+	struct warden_rep rep = { 0 };
+	AUTO_CLOSE int fd = -1;
+
+	if (!b)
+		err_set(&rep.err, ESRCH, "no sandbox %s", q->connect.id);
+	else
+		fd = box_connect(b, &q->connect, &rep.err);
+	answer_rep(wt, &rep, &fd, fd >= 0);
+}
+
 static void do_hello(struct warden *w, struct warden_req *q, struct waiter *wt)
 {
 	struct err none = { 0 };
@@ -282,7 +296,7 @@ static void do_hello(struct warden *w, struct warden_req *q, struct waiter *wt)
 	answer(wt, &none);
 }
 
-enum need { NEED_NOTHING, NEED_ID, NEED_ID_OR_EMPTY, NEED_SPEC };
+enum need { NEED_NOTHING, NEED_ID, NEED_ID_OR_EMPTY, NEED_SPEC, NEED_PORT };
 
 static const struct {
 	enum need need;
@@ -299,6 +313,7 @@ static const struct {
 	[WARDEN_IMAGE_REMOVE] = { NEED_ID, do_image_remove },
 	[WARDEN_IMAGE_NEXT] = { NEED_ID_OR_EMPTY, do_image_next },
 	[WARDEN_HOST] = { NEED_NOTHING, do_host },
+	[WARDEN_CONNECT] = { NEED_PORT, do_connect },
 };
 
 /* NUL-terminated within its array, and of the right form. */
@@ -318,6 +333,12 @@ static bool spec_ok(const struct launch_spec *s)
 	       s->cpus_milli >= 50 && s->cpus_milli <= 1000000 &&
 	       s->mem_bytes >= 16ULL << 20 && s->mem_bytes <= 1ULL << 46 &&
 	       s->disk_bytes >= 16ULL << 20 && s->disk_bytes <= 1ULL << 50;
+}
+
+static bool connect_ok(const struct connect_spec *s)
+{
+	return text_ok(s->id, sizeof(s->id), id_valid) && s->port != 0 &&
+	       (s->flags & ~CONNECT_FLAGS_ALL) == 0;
 }
 
 static int check(const struct conn *c, const struct warden_req *q,
@@ -346,6 +367,10 @@ static int check(const struct conn *c, const struct warden_req *q,
 		if (spec_ok(&q->launch))
 			return 0;
 		return err_set(e, EINVAL, "not a valid spec");
+	case NEED_PORT:
+		if (connect_ok(&q->connect))
+			return 0;
+		return err_set(e, EINVAL, "not a port of a sandbox");
 	}
 	return err_set(e, EBADMSG, "not a request");
 }

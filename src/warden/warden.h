@@ -6,6 +6,7 @@
  *	confine.c   the small world it locks itself into
  *	serve.c	    connections, the table of requests, their validation
  *	box.c	    sandboxes: launch, end, clean up
+ *	connect.c   sockets inside a sandbox's network, for previews
  *	record.c    what is written down about them, and adoption after a crash
  *	slots.c	    ranges of ids, parts made ahead
  *	import.c    workers that fill images
@@ -109,6 +110,7 @@ struct warden {
 	uid_t api_uid;
 	int box_fd;             /* run_dir/box */
 	int host_mnt_fd;        /* the host's mount namespace, for workers */
+	int net_fd;             /* our own network namespace */
 	int worker_fd, sudo_fd; /* programs */
 	struct io listen_io, signal_io;
 	struct list conns;
@@ -158,6 +160,11 @@ void box_end(struct box *b, struct waiter *wt);
 int box_watch(struct box *b, int pid_fd) MUST_CHECK;
 bool box_uses_image(const struct warden *w, const char *image);
 void box_remove_run_dir(struct warden *w, const char *id);
+
+/* connect.c */
+/* A socket that connects, or is connected. */
+int box_connect(const struct box *b, const struct connect_spec *s,
+		struct err *e) MUST_CHECK;
 
 /* record.c */
 int record_write(const struct box *b, struct err *e) MUST_CHECK;

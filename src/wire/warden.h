@@ -56,6 +56,12 @@ enum warden_op {
 	/* Notice: the sandbox `id` ended by itself (or, with an error, never
 	 * came up); the warden cleaned up. */
 	WARDEN_ENDED,
+	/*
+	 * A TCP socket inside a sandbox's network, on its way to a port of its
+	 * loopback address: it comes back as a descriptor, connected or not
+	 * yet (non-blocking).
+	 */
+	WARDEN_CONNECT,
 	WARDEN_OPS
 };
 
@@ -80,6 +86,17 @@ struct launch_spec {
 	uint32_t nofile; /* open files of a process; 0: the usual */
 	uint32_t zero;
 	uint64_t cpus_milli, mem_bytes, disk_bytes;
+};
+
+enum connect_flags {
+	CONNECT_V6 = 1, /* ::1, not 127.0.0.1 */
+	CONNECT_FLAGS_ALL = 1,
+};
+
+struct connect_spec {
+	char id[ID_CAP];
+	uint16_t port; /* not 0 */
+	uint16_t flags;
 };
 
 struct sandbox_use {
@@ -110,6 +127,7 @@ struct warden_req {
 	union {
 		char id[ID_CAP]; /* NUL-padded to the end */
 		struct launch_spec launch;
+		struct connect_spec connect;
 	};
 };
 

@@ -10,9 +10,9 @@ import struct
 import harness
 from harness import SLOW, wait_for
 
-HELLO, IMPORT, COMMIT, REMOVE = 1, 7, 8, 9
+HELLO, IMPORT, COMMIT, REMOVE, CONNECT = 1, 7, 8, 9, 13
 REQUEST = 176  # sizeof(struct warden_req)
-EEXIST, ENOENT = 17, 2
+ENOENT, ESRCH, EEXIST, EINVAL, ECONNREFUSED = 2, 3, 17, 22, 111
 
 
 class Link:
@@ -26,11 +26,18 @@ class Link:
         self.ask(HELLO)
         self.answers(1)
 
-    def ask(self, op, image=""):
+    def ask(self, op, image="", more=b""):
         self.seq += 1
         head = struct.pack("<HHIQ", 1, op, 0, self.seq)
-        self.sock.send((head + image.encode()).ljust(REQUEST, b"\0"))
+        body = image.encode().ljust(28, b"\0") + more
+        self.sock.send((head + body).ljust(REQUEST, b"\0"))
         return self.seq
+
+    def connect(self, box, port, flags=0):
+        """(errno, socket)"""
+        self.ask(CONNECT, box, struct.pack("<HH", port, flags))
+        codes, fds = self.answers(1)
+        return codes[self.seq], socket.socket(fileno=fds[0]) if fds else None
 
     def answers(self, n):
         """{seq: errno}, and the descriptors that came along."""
@@ -103,6 +110,71 @@ class Imports(harness.Case):
         self.i.import_image("tiny")
         self.assertIn(boxes[-1], self.i.ids())
         self.i.api("DELETE", "/v1/sandboxes?all=true")
+
+
+class Connect(harness.Case):
+    """Sockets inside a sandbox's network."""
+
+    def setUp(self):
+        super().setUp()
+        self.box, self.link = self.i.create(), Link(self.i)
+        self.pid = self.i.pids()["carrel-warden"][0]
+
+    def listen(self, port, word):
+        self.i.sh(self.box, f"nc -ll -p {port} -e echo {word} >/dev/null 2>&1 "
+                  "</dev/null &")
+
+    def answer(self, box, port=8080, link=None):
+        code, s = (link or self.link).connect(box, port)
+        if code:
+            return code
+        with s:
+            s.settimeout(10 * SLOW)
+            try:
+                return s.recv(100)
+            except OSError as e:
+                return e.errno
+
+    def test_it_reaches_this_sandbox_only(self):
+        second = self.i.create()
+        self.listen(8080, "here")
+        wait_for("a server", lambda: self.answer(self.box) == b"here\n",
+                 10 * SLOW)
+        self.assertEqual(self.answer(second), ECONNREFUSED)
+        self.assertEqual(self.answer(self.box, 8081), ECONNREFUSED)
+        self.i.rm(second)
+        self.assertEqual(self.link.connect(second, 8080)[0], ESRCH)
+
+    def test_bad_requests(self):
+        for box, port, flags, code in (
+                (self.box, 0, 0, EINVAL), (self.box, 80, 2, EINVAL),
+                ("", 80, 0, EINVAL), ("x" * 27, 80, 0, EINVAL),
+                ("../../etc", 80, 0, EINVAL), (other(self.box), 80, 0, ESRCH)):
+            self.assertEqual(self.link.connect(box, port, flags), (code, None))
+
+    def test_many_that_hang(self):
+        """Nobody accepts: the warden neither waits nor keeps anything."""
+        net = os.readlink(f"/proc/{self.pid}/ns/net")
+        fds = len(os.listdir(f"/proc/{self.pid}/fd"))
+        self.listen(8080, "x")
+        wait_for("a server", lambda: self.answer(self.box) == b"x\n", 10 * SLOW)
+        self.assertEqual(self.i.sh(self.box, "killall -STOP nc").returncode, 0)
+        held = [self.link.connect(self.box, 8080)[1] for _ in range(300)]
+        self.assertEqual(os.readlink(f"/proc/{self.pid}/ns/net"), net)
+        self.assertLessEqual(len(os.listdir(f"/proc/{self.pid}/fd")), fds + 1)
+        for s in held:
+            s.close()
+
+    def test_after_a_restart(self):
+        self.listen(8080, "again")
+        self.i.kill_role("carrel-warden")
+
+        def reached():
+            try:
+                return self.answer(self.box, link=Link(self.i)) == b"again\n"
+            except OSError:
+                return False
+        wait_for("the adopted sandbox", reached, 20 * SLOW)
 
 
 class Stop(harness.Case):

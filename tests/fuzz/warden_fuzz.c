@@ -1,0 +1,195 @@
+/*
+ * The warden's validation of requests: whatever bytes a peer sends, handlers
+ * see nothing that breaks the rules of wire/warden.h. The input is a series of
+ * requests of the real size on one connection; the handlers behind the table
+ * are replaced by checks. Includes the file to reach what is static in it.
+ */
+#include "../../src/warden/serve.c"
+
+#include <assert.h>
+#include <stdint.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static struct warden w;
+static unsigned answers;
+
+static void check_id(const char *id)
+{
+	assert(memchr(id, '\0', ID_CAP) == id + ID_LEN && id_valid(id));
+}
+
+/* --- what the table leads to --- */
+
+struct box *box_find(struct warden *wd, const char *id)
+{
+	(void)wd;
+	check_id(id);
+	return NULL;
+}
+
+void box_launch(struct warden *wd, const struct launch_spec *s,
+		struct waiter *wt)
+{
+	struct err none = { 0 };
+
+	(void)wd;
+	check_id(s->id);
+	check_id(s->image);
+	assert(memchr(s->hostname, '\0', NAME_CAP) && name_valid(s->hostname));
+	assert((s->flags & ~(uint32_t)LAUNCH_FLAGS_ALL) == 0);
+	assert(s->pids >= 8 && s->pids <= 65536);
+	assert(s->nofile <= 65536 && s->zero == 0);
+	assert(s->cpus_milli >= 50 && s->cpus_milli <= 1000000);
+	assert(s->mem_bytes >= 16 << 20 && s->mem_bytes <= 1ULL << 46);
+	assert(s->disk_bytes >= 16 << 20 && s->disk_bytes <= 1ULL << 50);
+	answer(wt, &none);
+}
+
+void box_end(struct box *b, struct waiter *wt)
+{
+	(void)b;
+	(void)wt;
+	abort(); /* box_find() found none */
+}
+
+int box_connect(const struct box *b, const struct connect_spec *s,
+		struct err *e)
+{
+	(void)b;
+	(void)s;
+	(void)e;
+	abort();
+}
+
+bool box_uses_image(const struct warden *wd, const char *image)
+{
+	(void)wd;
+	check_id(image);
+	return true;
+}
+
+int import_start(struct warden *wd, const char *id, const struct conn *owner,
+		 int fds[2], struct err *e)
+{
+	(void)wd;
+	(void)owner;
+	(void)fds;
+	check_id(id);
+	return err_set(e, EAGAIN, "no");
+}
+
+struct import *import_find(struct warden *wd, const char *id)
+{
+	(void)wd;
+	check_id(id);
+	return NULL;
+}
+
+void import_commit(struct import *i, struct waiter *wt)
+{
+	(void)i;
+	(void)wt;
+	abort();
+}
+
+void import_remove(struct import *i, struct waiter *wt)
+{
+	(void)i;
+	(void)wt;
+	abort();
+}
+
+void imports_orphan(struct warden *wd, const struct conn *owner)
+{
+	(void)wd;
+	(void)owner;
+}
+
+void sweep_soon(struct warden *wd)
+{
+	(void)wd;
+}
+
+/* --- the connection --- */
+
+static void start(void)
+{
+	size_t i;
+
+	if (loop_init(&w.loop) < 0)
+		abort();
+	list_init(&w.conns);
+	list_init(&w.imports);
+	list_init(&w.kill_all);
+	for (i = 0; i < BOX_BUCKETS; i++)
+		list_init(&w.boxes[i]);
+	w.conf.max_sandboxes = 10;
+	w.store.root_fd = -1;
+}
+
+/* Every request is answered once, with its own number. */
+static void take_answers(int fd, const struct warden_req *q)
+{
+	struct warden_rep rep;
+	ssize_t n;
+
+	while ((n = recv(fd, &rep, sizeof(rep), MSG_DONTWAIT)) > 0) {
+		assert(n == sizeof(rep));
+		assert(rep.version == WARDEN_VERSION && rep.seq == q->seq);
+		assert(rep.op == q->op && rep.zero == 0);
+		assert(memchr(rep.err.msg, '\0', sizeof(rep.err.msg)));
+		answers++;
+	}
+}
+
+/* Needs the pool, which is not what is tested. */
+static bool is_about_the_pool(const struct warden_req *q)
+{
+	return q->op == WARDEN_IMAGE_NEXT || q->op == WARDEN_HOST;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct warden_req q = { .version = WARDEN_VERSION, .op = WARDEN_HELLO };
+	struct conn *c = xcalloc(1, sizeof(*c));
+	int fds[2];
+	unsigned asked = 0;
+
+	if (!w.loop.batch)
+		start();
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0, fds) < 0)
+		abort();
+	c->w = &w;
+	c->io.fd = fds[0];
+	list_add(&w.conns, &c->node);
+	w.n_conns++;
+	answers = 0;
+	/* Half of the inputs know how to say hello. */
+	if (size > 0 && data[0] & 1) {
+		conn_request(c, &q);
+		take_answers(fds[1], &q);
+		asked++;
+	}
+	for (; size > sizeof(q) && !c->dead; size -= sizeof(q)) {
+		memcpy(&q, data + 1, sizeof(q));
+		data += sizeof(q);
+		if (is_about_the_pool(&q))
+			continue;
+		asked++;
+		conn_request(c, &q);
+		take_answers(fds[1], &q);
+	}
+	assert(answers == asked && c->refs == 0);
+	conn_close(c);
+	close(fds[1]);
+	w.loop.stop = true;
+	while (!list_empty(&w.loop.deferred)) {
+		struct deferred *d = container_of(w.loop.deferred.next,
+						  struct deferred, node);
+
+		list_del(&d->node);
+		d->fn(d);
+	}
+	return 0;
+}
