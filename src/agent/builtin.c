@@ -9,6 +9,19 @@ static const struct builtin {
 	builtin_fn *fn;
 } builtins[] = {
 	{ "ps", builtin_ps }, /* [all] */
+	/* wire/file.h */
+	{ "file.stat", builtin_file },
+	{ "file.list", builtin_file },
+	{ "file.read", builtin_file },
+	{ "file.write", builtin_file },
+	{ "file.mkdir", builtin_file },
+	{ "file.move", builtin_file },
+	{ "file.copy", builtin_file },
+	{ "file.remove", builtin_file },
+	{ "file.chmod", builtin_file },
+	{ "file.watch", builtin_file },
+	{ "file.pack", builtin_file },
+	{ "file.unpack", builtin_file },
 };
 
 builtin_fn *builtin_find(const char *name)

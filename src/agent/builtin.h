@@ -18,4 +18,4 @@ typedef int builtin_fn(int argc, char **argv);
 /* NULL when there is none of this name. */
 builtin_fn *builtin_find(const char *name);
 
-builtin_fn builtin_ps;
+builtin_fn builtin_ps, builtin_file;

@@ -144,12 +144,25 @@ void group_collect(const char *text, size_t n, struct user *u)
 	}
 }
 
+int group_find(const char *text, size_t n, gid_t gid, char *name, size_t cap)
+{
+	struct slice all = { text, n }, line, front, password, id;
+	uint32_t v;
+
+	while (cut(&all, '\n', &line))
+		if (cut(&line, ':', &front) && cut(&line, ':', &password) &&
+		    cut(&line, ':', &id) && slice_id(id, &v) && v == gid &&
+		    front.n > 0 && slice_copy(front, name, cap))
+			return 1;
+	return 0;
+}
+
 /*
  * Only a regular file, without following /proc's magic links and without ever
  * waiting (a fifo). The size that stat tells is what is read: files of /proc
  * have none, so a link to them reads as empty.
  */
-static void read_etc(const char *path, struct buf *b)
+void user_file_read(const char *path, struct buf *b)
 {
 	struct open_how how = {
 		.flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY,
@@ -206,12 +219,12 @@ int user_find(const char *who, struct user *u, struct err *e)
 	struct buf file = { 0 };
 	int r;
 
-	read_etc("/etc/passwd", &file);
+	user_file_read("/etc/passwd", &file);
 	r = find_in(&file, who, u, e);
 	buf_clear(&file);
 	if (r == 0) {
 		add_group(u, u->gid);
-		read_etc("/etc/group", &file);
+		user_file_read("/etc/group", &file);
 		group_collect(buf_data(&file), buf_len(&file), u);
 	}
 	buf_done(&file);

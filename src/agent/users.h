@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <sys/types.h>
 
+#include "base/buf.h"
 #include "base/err.h"
 
 enum {
@@ -35,3 +36,8 @@ int passwd_find(const char *text, size_t n, const char *name, uid_t uid,
 		struct user *u) MUST_CHECK;
 /* Adds the groups of a group file that list u->name as a member. */
 void group_collect(const char *text, size_t n, struct user *u);
+/* The name of the first group with this id, shorter than `cap`: 1, or 0. */
+int group_find(const char *text, size_t n, gid_t gid, char *name,
+	       size_t cap) MUST_CHECK;
+/* One of the two files, up to USER_FILE_MAX of it; nothing if it is not one. */
+void user_file_read(const char *path, struct buf *b);
