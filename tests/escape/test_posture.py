@@ -224,6 +224,16 @@ def start(i, box, argv):
     return w
 
 
+def no_gap(i, box, pid):
+    """A descriptor that was made beside others has a number of chance."""
+    time.sleep(0.2)
+    fds = sorted(int(n) for n in os.listdir(f"/proc/{pid}/fd"))
+    if fds == list(range(len(fds))):
+        return True
+    i.sh(box, "true")
+    return False
+
+
 def take(i):
     """A sandbox, an ordinary process and one of sudo; the record of all."""
     box = i.create(memory=256 * MIB, pids=256, cpus=0.5)
@@ -247,7 +257,8 @@ def take(i):
     harness.wait_for("only the agent and its spare are left", lambda: {
         harness.read(f"/proc/{p}/cmdline", " ")
         for p in attack.pids_of(r.base)} == {agent}, 20 * SLOW)
-    time.sleep(0.2)
+    harness.wait_for("a spare made when nothing else was open",
+                     lambda: no_gap(i, box, r.agent), 20 * SLOW)
     for who, pid in zip(("agent", "spare", "another"), attack.pids_of(r.base)):
         lines += r.record(who, pid)
     i.rm(box)
