@@ -46,6 +46,7 @@ struct api {
 	struct images images;
 	struct metrics metrics;
 	unsigned n_relays, n_imports;
+	size_t run_bytes; /* output that is kept for requests to run */
 	struct timer late;       /* the warden did not come up in time */
 	struct timer checkpoint; /* of the registry */
 	struct io signals;

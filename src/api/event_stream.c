@@ -3,6 +3,8 @@
 #include <stddef.h>
 
 #include "api/api.h"
+#include "api/json_text.h"
+#include "base/clock.h"
 
 enum { PING_MS = 15 * 1000 };
 
@@ -30,21 +32,14 @@ struct buf *event_stream_begin(struct event_stream *es, const char *id)
 bool event_stream_commit(struct event_stream *es)
 {
 	buf_puts(&es->line, es->sse ? "\n\n" : "\n");
-	es->quiet = false;
+	es->sent_ms = clock_boot_ms();
 	return http_reply_data(es->conn, buf_data(&es->line),
 			       buf_len(&es->line));
 }
 
-static int add_json(const char *p, size_t n, void *buf)
-{
-	buf_add(buf, p, n);
-	return 0;
-}
-
 bool event_stream_send(struct event_stream *es, json_t *event, const char *id)
 {
-	json_dump_callback(event, add_json, event_stream_begin(es, id),
-			   JSON_COMPACT);
+	json_add(event_stream_begin(es, id), event);
 	json_decref(event);
 	return event_stream_commit(es);
 }
@@ -53,17 +48,17 @@ bool event_stream_send(struct event_stream *es, json_t *event, const char *id)
 static void on_ping(struct timer *t)
 {
 	struct event_stream *es = container_of(t, struct event_stream, ping);
+	uint64_t now = clock_boot_ms();
 
-	if (es->quiet && es->on_quiet)
+	if (now - es->sent_ms >= PING_MS && es->on_quiet)
 		es->on_quiet(es);
 	if (!es->open)
 		return;
-	if (es->quiet) {
+	if (now - es->sent_ms >= PING_MS) {
 		buf_puts(event_stream_begin(es, NULL), "{\"type\":\"ping\"}");
 		event_stream_commit(es);
 	}
-	es->quiet = true;
-	timer_set(&es->api->loop, t, PING_MS, on_ping);
+	timer_set(&es->api->loop, t, PING_MS - (now - es->sent_ms), on_ping);
 }
 
 void event_stream_start(struct event_stream *es, struct api *a,
@@ -81,7 +76,7 @@ void event_stream_start(struct event_stream *es, struct api *a,
 	es->conn = c;
 	es->sse = sse;
 	es->open = true;
-	es->quiet = true;
+	es->sent_ms = clock_boot_ms();
 	a->metrics.requests[2]++;
 	http_reply_start(c, 200, extra, ready);
 	timer_set(&a->loop, &es->ping, PING_MS, on_ping);

@@ -21,8 +21,8 @@ struct event_stream {
 	struct api *api;
 	struct http_conn *conn;
 	bool sse;
-	bool open;  /* begun, and not ended */
-	bool quiet; /* nothing was sent since the timer was set */
+	bool open; /* begun, and not ended */
+	uint64_t sent_ms;
 	struct timer ping;
 	struct buf line; /* the event that is being put together */
 	/* Called before a ping, may send; may be NULL. */

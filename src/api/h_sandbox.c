@@ -232,7 +232,9 @@ static bool may_relay(struct api *a, struct http_conn *c)
 
 static void h_run(struct api *a, struct http_conn *c, const struct call *call)
 {
-	if (may_relay(a, c))
+	if (!http_header(http_request(c), "Upgrade"))
+		h_run_once(a, c, call);
+	else if (may_relay(a, c))
 		create_start(a, c, call, true);
 }
 
@@ -344,7 +346,8 @@ const struct route sandbox_routes[] = {
 	  "Processes over frames: upgrade to carrel-wire/1", NULL, NULL, NULL,
 	  101 },
 	{ "POST", "/v1/run", h_run, SCOPE_USE, 0,
-	  "A new sandbox for one process, over frames", NULL, "Spec", NULL,
-	  101 },
+	  "A new sandbox for one process; over frames with an upgrade to "
+	  "carrel-wire/1 and a Spec",
+	  NULL, "OnceRequest", "RunResult", 200 },
 	{ 0 },
 };

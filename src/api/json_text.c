@@ -112,6 +112,17 @@ size_t utf8_rest(const char *p, size_t n)
 	return i;
 }
 
+static int add_piece(const char *p, size_t n, void *buf)
+{
+	buf_add(buf, p, n);
+	return 0;
+}
+
+void json_add(struct buf *b, const json_t *j)
+{
+	json_dump_callback(j, add_piece, b, JSON_COMPACT);
+}
+
 json_t *json_lossy(const char *p, size_t n)
 {
 	AUTO(buf_done) struct buf b = { 0 };

@@ -21,5 +21,7 @@ size_t utf8_whole(const char *p, size_t n);
 /* How many bytes at the start continue a character that began before: 0-3. */
 size_t utf8_rest(const char *p, size_t n);
 
+/* Appends a value, compact. */
+void json_add(struct buf *b, const json_t *j);
 /* A string for people; what is not UTF-8 becomes U+FFFD. */
 json_t *json_lossy(const char *p, size_t n);

@@ -6,7 +6,7 @@
 
 #include "api/api.h"
 #include "api/spawn_spec.h"
-#include "base/auto.h"
+#include "http/target.h"
 #include "wire/pack.h"
 
 enum {
@@ -63,6 +63,19 @@ static void make_room(struct process *p)
 		p->ops->room(p);
 }
 
+/* Words of an agent go into our log: one line of text, whatever they are. */
+static void clean(char *s)
+{
+	bool text = http_is_utf8(s, strlen(s));
+
+	for (; *s; s++) {
+		unsigned char c = (unsigned char)*s;
+
+		if (c < 0x20 || c == 0x7f || (c > 0x7f && !text))
+			*s = '?';
+	}
+}
+
 static void frame_failed(struct process *p, const struct frame *f)
 {
 	struct unpack u = unpack_init(f->payload, f->len);
@@ -71,6 +84,7 @@ static void frame_failed(struct process *p, const struct frame *f)
 
 	err_set(&e, code > 0 && code <= ERRNO_MAX ? (int)code : EIO, "%s",
 		unpack_str(&u));
+	clean(e.msg);
 	p->ops->ended(p, NULL, &e);
 }
 
@@ -82,6 +96,15 @@ static void frame_exit(struct process *p, const struct frame *f)
 		p->ops->ended(p, &x, NULL);
 }
 
+static void frame_last(struct process *p, const struct frame *f)
+{
+	p->chan = NULL;
+	if (f->type == FRAME_FAILED)
+		frame_failed(p, f);
+	else
+		frame_exit(p, f);
+}
+
 static int chan_frame(struct chan *ch, const struct frame *f, uint8_t *raw,
 		      bool last)
 {
@@ -89,8 +112,8 @@ static int chan_frame(struct chan *ch, const struct frame *f, uint8_t *raw,
 
 	(void)raw;
 	if (last)
-		p->chan = NULL;
-	if (f->type == FRAME_STARTED || f->type == FRAME_ATTACHED)
+		frame_last(p, f);
+	else if (f->type == FRAME_STARTED || f->type == FRAME_ATTACHED)
 		frame_started(p, f);
 	else if (f->type == FRAME_OUTPUT)
 		frame_output(p, f);
@@ -98,10 +121,6 @@ static int chan_frame(struct chan *ch, const struct frame *f, uint8_t *raw,
 		frame_gap(p, f);
 	else if (f->type == FRAME_INPUT_ACK)
 		make_room(p);
-	else if (f->type == FRAME_FAILED)
-		frame_failed(p, f);
-	else if (f->type == FRAME_EXIT)
-		frame_exit(p, f);
 	return FRAME_GO_ON;
 }
 

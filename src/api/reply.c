@@ -27,6 +27,7 @@ static const struct {
 	{ EDQUOT, 429, "limit_reached" },
 	{ EUSERS, 429, "limit_reached" },
 	{ ENOTSUP, 501, "not_supported" },
+	{ EPROTO, 502, "agent_failed" },
 	{ EAGAIN, 503, "try_again" },
 	{ ENOMEM, 503, "no_memory" },
 	{ ENOTCONN, 503, "agent_unavailable" },
@@ -57,17 +58,25 @@ void reply_error(struct api *a, struct http_conn *c, int status,
 	http_error(c, status, word, "%s", msg);
 }
 
-void reply_err(struct api *a, struct http_conn *c, const struct err *e)
+int reply_status(int code, const char **word)
 {
 	size_t i;
 
 	for (i = 0; i < ARRAY_LEN(table); i++)
-		if (table[i].code == e->code) {
-			reply_error(a, c, table[i].status, table[i].word,
-				    e->msg);
-			return;
+		if (table[i].code == code) {
+			*word = table[i].word;
+			return table[i].status;
 		}
-	reply_error(a, c, 500, "internal", e->msg);
+	*word = "internal";
+	return 500;
+}
+
+void reply_err(struct api *a, struct http_conn *c, const struct err *e)
+{
+	const char *word;
+	int status = reply_status(e->code, &word);
+
+	reply_error(a, c, status, word, e->msg);
 }
 
 void reply_json(struct api *a, struct http_conn *c, int status, json_t *j)

@@ -10,6 +10,8 @@ struct api;
 
 /* An error of ours; the request is finished. */
 void reply_err(struct api *a, struct http_conn *c, const struct err *e);
+/* The status for an errno, and the word that clients know it by. */
+int reply_status(int code, const char **word);
 void reply_error(struct api *a, struct http_conn *c, int status,
 		 const char *word, const char *msg);
 /* Takes the reference. */

@@ -3,6 +3,23 @@
 #include <stddef.h>
 
 #define FIELDS (const struct schema_field[])
+#define RUN_FIELDS                                                         \
+	{ "argv?", "string[]", "the program and its arguments" },          \
+		{ "command?", "string", "a line for /bin/sh -c instead" }, \
+		{ "env?", "strings", "added to the sandbox's" },           \
+		{ "cwd?", "string", "the user's home" },                   \
+		{ "user?", "string", "a name or a number" },               \
+		{ "tty?", "boolean", "with a terminal" },                  \
+		{ "rows?", "integer", "of the terminal" },                 \
+		{ "cols?", "integer", NULL },                              \
+		{ "tag?", "string", "a name to find it by" },              \
+		{ "input?", "string", "for its standard input" },          \
+		{ "timeout?", "number", "seconds; then it is killed" },    \
+	{                                                                  \
+		"max_output?", "integer",                                  \
+			"bytes to keep of each stream: the first and the " \
+			"last half; 262144"                                \
+	}
 
 const struct schema schemas[] = {
 	{ "Error", "What went wrong, and what to do about it",
@@ -79,6 +96,72 @@ const struct schema schemas[] = {
 		  { "cgroup", "object", NULL },
 		  { "limits", "object", NULL },
 		  { "counts", "object", NULL },
+		  { 0 } } },
+	{ "ProcessRequest", "A process to start",
+	  FIELDS{ { "argv?", "string[]", "the program and its arguments" },
+		  { "command?", "string", "a line for /bin/sh -c instead" },
+		  { "env?", "strings", "added to the sandbox's" },
+		  { "cwd?", "string", "the user's home" },
+		  { "user?", "string", "a name or a number" },
+		  { "tty?", "boolean", "with a terminal" },
+		  { "rows?", "integer", "of the terminal" },
+		  { "cols?", "integer", NULL },
+		  { "stdin?", "boolean", "takes input; else it has none" },
+		  { "tag?", "string", "a name to find it by" },
+		  { "detach?", "boolean",
+		    "nobody waits for its output: the oldest gives way" },
+		  { 0 } } },
+	{ "Started", "A process that runs",
+	  FIELDS{ { "number", "integer", "names it in this sandbox" },
+		  { "pid", "integer", "as the sandbox sees it" },
+		  { "tag", "string?", NULL },
+		  { 0 } } },
+	{ "Exit", "How a process ended",
+	  FIELDS{ { "code", "integer?", "null when a signal ended it" },
+		  { "signal", "integer?", NULL },
+		  { "user_us", "integer", "processor time" },
+		  { "sys_us", "integer", NULL },
+		  { "max_rss_bytes", "integer", NULL },
+		  { 0 } } },
+	{ "Exited", "The end of a process",
+	  FIELDS{ { "exit", "Exit", NULL }, { 0 } } },
+	{ "Process", "A process",
+	  FIELDS{ { "number", "integer", NULL },
+		  { "pid", "integer", NULL },
+		  { "tag", "string?", NULL },
+		  { "argv", "string[]", NULL },
+		  { "argv_cut", "boolean", "there is more of it" },
+		  { "user", "string", NULL },
+		  { "tty", "boolean", NULL },
+		  { "state", "string", "running, exited" },
+		  { "started_at", "time", NULL },
+		  { "exit", "Exit?", NULL },
+		  { "stdout_end", "integer", "bytes written so far" },
+		  { "stderr_end", "integer", NULL },
+		  { 0 } } },
+	{ "ProcessList", "Processes",
+	  FIELDS{ { "processes", "Process[]", NULL }, { 0 } } },
+	{ "TerminalSize", "The size of a terminal",
+	  FIELDS{ { "rows", "integer", NULL },
+		  { "cols", "integer", NULL },
+		  { 0 } } },
+	{ "Signal", "A signal",
+	  FIELDS{ { "signal", "string", "\"TERM\", or its number" }, { 0 } } },
+	{ "RunRequest", "A process to run to its end",
+	  FIELDS{ RUN_FIELDS, { 0 } } },
+	{ "OnceRequest", "The same in a sandbox of its own",
+	  FIELDS{ { "spec?", "Spec", "of the sandbox" }, RUN_FIELDS, { 0 } } },
+	{ "RunResult", "What became of it",
+	  FIELDS{ { "exit", "Exit?",
+		    "null when it was killed and did not end" },
+		  { "stdout", "string?", "null when it is not UTF-8" },
+		  { "stdout_base64?", "string", "then this" },
+		  { "stderr", "string?", NULL },
+		  { "stderr_base64?", "string", NULL },
+		  { "truncated", "object", "bytes left out of each" },
+		  { "timed_out", "boolean", NULL },
+		  { "duration_ms", "integer", NULL },
+		  { "sandbox?", "string", "the one that was made for it" },
 		  { 0 } } },
 	{ 0 },
 };

@@ -331,6 +331,179 @@ class HostileAgent(ApiCase):
         self.fds_settle(fds)
 
 
+class HostileAgentOfHandlers(ApiCase):
+    """The same lies to those who speak HTTP."""
+
+    def tell(self, lie, path, method="POST", body=None, behave=hostile,
+             again=True):
+        self.w.behave = behave(lie)
+        box = self.a.create()
+        r = self.a.api(method, f"/v1/sandboxes/{box}/{path}", body)
+        self.w.behave = polite
+        if again:
+            ok = self.a.api("POST", f"/v1/sandboxes/{box}/run",
+                            {"argv": ["echo", "again"]})
+            self.assertEqual((ok.status, ok.json["stdout"]), (200, "again"))
+        self.a.rm(box)
+        return r
+
+    def test_streams(self):
+        for name, lie in LIES.items():
+            if name == "a byte over the window":
+                continue  # was acknowledged
+            with self.subTest(name):
+                r = self.tell(lie, "processes?stream=true",
+                              body={"argv": ["x"]},
+                              again=name != "exit and more")
+                self.assertEqual(r.status, 200, r)
+                last = json.loads(r.body.splitlines()[-1])
+                if name == "exit and more":
+                    self.assertEqual(last["type"], "exit")
+                else:
+                    self.assertEqual((last["type"], last["error"]),
+                                     ("error", "agent_failed"))
+
+    def test_runs(self):
+        for name, lie in LIES.items():
+            if name in ("exit and more", "a byte over the window"):
+                continue  # is over, and was acknowledged
+            with self.subTest(name):
+                r = self.tell(lie, "run", body={"argv": ["x"]})
+                self.assertEqual((r.status, r.json["error"]),
+                                 (502, "agent_failed"))
+
+    def test_attached(self):
+        for name, lie in ATTACH_LIES.items():
+            if "now" in name or "never" in name or "where" in name or \
+                    "not acknowledged" in name:
+                continue  # needs what handlers do not ask for
+            with self.subTest(name):
+                r = self.tell(lie, "processes/1?stdout=1000&stderr=5", "GET",
+                              behave=hostile_attach)
+                self.assertEqual(r.status, 200, r)
+                last = json.loads(r.body.splitlines()[-1])
+                self.assertEqual((last["type"], last["error"]),
+                                 ("error", "agent_failed"))
+
+    def test_words_of_an_agent(self):
+        """A message of any bytes, a number that is none."""
+        def behave(peer):
+            peer.hello()
+            while True:
+                channel = peer.spawned()[0]
+                peer.send(FAILED, channel,
+                          struct.pack("<II", code, len(text)) + text + b"\0")
+        for code, text, status, word in (
+                (2, b"none \xff\x01\"<", 400, "spawn_failed"),
+                (0, b"", 400, "spawn_failed"),
+                (2**32 - 1, b"x" * 1024, 400, "spawn_failed"),
+                (17, b"tag", 409, "conflict")):
+            with self.subTest(code=code):
+                self.w.behave = behave
+                box = self.a.create()
+                for path in ("run", "processes", "processes?stream=true"):
+                    r = self.a.api("POST", f"/v1/sandboxes/{box}/{path}",
+                                   {"argv": ["x"]})
+                    self.assertEqual((r.status, r.json["error"]),
+                                     (status, word))
+
+    def test_lists(self):
+        """What `ps` writes is the sandbox's word only."""
+        def record(args=b"x\0", number=1, state=1, user=b"u", tag=b"t",
+                   kind=1, when=1, cut=0):
+            body = struct.pack("<BIIBB", kind, number, 2, state, 0)
+            for s in (user, tag):
+                body += struct.pack("<I", len(s)) + s + b"\0"
+            body += struct.pack("<QQQBIQQQB", when, 3, 4, 0, 0, 5, 6, 7, cut)
+            body += args
+            return struct.pack("<I", len(body)) + body
+
+        def writes(data):
+            def act(peer, ch):
+                acked = 0
+                for at in range(0, len(data), 60000):
+                    part = data[at:at + 60000]
+                    while at + len(part) - acked > WINDOW:
+                        kind, _, p = peer.recv()
+                        if kind == ACK:
+                            acked = struct.unpack("<BQ", p)[1]
+                    peer.output(ch, part, 1, at)
+                peer.exit(ch)
+            return act
+
+        good = record(b"\xff\0\0ok\0", user=b"\xfe", tag=b"\xfd",
+                      when=2**64 - 1)
+        r = self.tell(writes(good), "processes", "GET", again=False)
+        self.assertEqual(r.status, 200, r)
+        shown = r.json["processes"][0]
+        self.assertEqual((shown["argv"], shown["user"], shown["tag"]),
+                         (["\ufffd", "", "ok"], "\ufffd", "\ufffd"))
+        for name, data in {
+                "half a record": good[:-1], "a long one": b"\xff" * 8,
+                "number 0": record(number=0), "state 9": record(state=9),
+                "kind 7": record(kind=7), "cut 2": record(cut=2),
+                "no end": record(b"x"), "a long tag": record(tag=b"t" * 65),
+                "too many": record() * 2049,
+                "too many words": record(bytes(4096)) * 17,
+                "without an end": record() * 40000}.items():
+            with self.subTest(name):
+                r = self.tell(writes(data), "processes", "GET",
+                              again=False)
+                self.assertEqual((r.status, r.json["error"]),
+                                 (502, "agent_failed"), r)
+        r = self.tell(lambda peer, ch: peer.exit(ch, 1), "processes", "GET",
+                      again=False)
+        self.assertEqual(r.status, 502)
+
+    def test_tiny_frames_to_a_slow_reader(self):
+        """Each byte as an event would be 70 times as large."""
+        def tiny(peer, ch):
+            peer.sock.sendall(b"".join(
+                raw_frame(10, OUTPUT, ch) + struct.pack("<BQ", stream, n) + b"z"
+                for n in range(WINDOW) for stream in (1, 2)))
+            sent.set()
+        sent = threading.Event()
+        self.w.behave = hostile(tiny)
+        box = self.a.create()
+        before = self.a.rss()
+        conn = harness.UnixHTTP(self.a.sock, 20 * SLOW)
+        conn.request("POST", f"/v1/sandboxes/{box}/processes?stream=true",
+                     json.dumps({"argv": ["x"]}))
+        self.assertTrue(sent.wait(10 * SLOW))
+        time.sleep(0.5)
+        self.assertLess(self.a.rss() - before, (6 << 20) * SLOW)
+        r = conn.getresponse()
+        got = {"stdout": 0, "stderr": 0}
+        while got != {"stdout": WINDOW, "stderr": WINDOW}:
+            event = json.loads(r.readline())
+            if event["type"] == "output":
+                self.assertEqual(event["offset"], got[event["stream"]])
+                got[event["stream"]] += len(event["data"])
+        conn.close()
+
+    def test_silent_agent(self):
+        """Requests wait, and go with their clients."""
+        self.w.behave = lambda peer: time.sleep(60)
+        box = self.a.create()
+        fds = self.a.fds()
+        conns = []
+        for method, path, body in (
+                ("POST", "run", b'{"argv":["x"]}'),
+                ("POST", "processes?stream=true", b'{"argv":["x"]}'),
+                ("POST", "processes", b'{"argv":["x"]}'),
+                ("GET", "processes/1", None), ("GET", "processes/1/wait", None),
+                ("POST", "processes/1/input", b"x" * 100000),
+                ("POST", "processes/1/signal", b'{"signal":9}'),
+                ("GET", "processes", None)):
+            conn = harness.UnixHTTP(self.a.sock, 5)
+            conn.request(method, f"/v1/sandboxes/{box}/{path}", body)
+            conns.append(conn)
+        time.sleep(0.5)
+        for conn in conns:
+            conn.close()
+        self.fds_settle(fds)
+
+
 class HostileClient(ApiCase):
     def bad_client(self, *frames, spawn=True):
         """Sends frames; the connection must be cut."""

@@ -1,0 +1,417 @@
+/*
+ * Running a process to its end: the answer is its exit and its output, of
+ * which the first and the last half are kept when there is too much. Nobody
+ * can come back for the result, so a client that leaves ends the process.
+ *
+ * The answer is written in pieces as the client takes them: escaped, the
+ * output may be many times as large as what is kept of it.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/api.h"
+#include "api/json_text.h"
+#include "api/proc_json.h"
+#include "api/process.h"
+#include "api/reply.h"
+#include "api/routes.h"
+#include "base/auto.h"
+#include "base/clock.h"
+#include "http/target.h"
+
+enum {
+	RUN_BODY_MAX = 1024 * 1024,
+	RUN_BYTES_MAX = 512 * 1024 * 1024, /* kept for all that run now */
+	KILL_MS = 5000,    /* for the exit, once it was killed */
+	PIECE = 30 * 1024, /* of the answer; a multiple of 3 */
+};
+
+/* The first and the last of a stream. */
+struct clip {
+	struct buf head, tail;
+	size_t half;
+	uint64_t total;
+	uint64_t dropped; /* once it is closed; all is in `head` then */
+	bool text;
+};
+
+struct run {
+	struct process proc;
+	struct api *api;
+	struct http_conn *conn;
+	struct call call;
+	struct sandbox *box; /* of its own, until that is killed; or NULL */
+	struct proc_request request;
+	size_t charged, input_at;
+	uint64_t began_ms;
+	struct timer timeout;
+	bool timed_out;
+	struct clip out[2];
+	/* The answer: */
+	struct buf piece;
+	unsigned at; /* which stream is being written; 2: none any more */
+};
+
+/* --- what is kept --- */
+
+static void clip_add(struct clip *c, const char *p, size_t n)
+{
+	size_t room = c->half - buf_len(&c->head);
+	size_t first = n < room ? n : room;
+
+	c->total += n;
+	buf_add(&c->head, p, first);
+	p += first;
+	n -= first;
+	/* Cut only now and then: each cut moves what stays. */
+	if (n >= c->half) {
+		p += n - c->half;
+		n = c->half;
+		buf_clear(&c->tail);
+	} else if (buf_len(&c->tail) + n > 2 * c->half) {
+		buf_eat(&c->tail, buf_len(&c->tail) - c->half);
+	}
+	buf_add(&c->tail, p, n);
+}
+
+/* Nothing more comes: joins what is kept, at borders of characters. */
+static void clip_close(struct clip *c)
+{
+	size_t n = buf_len(&c->tail);
+
+	if (n > c->half)
+		buf_eat(&c->tail, n - c->half);
+	c->dropped = c->total - buf_len(&c->head) - buf_len(&c->tail);
+	if (c->dropped > 0) {
+		size_t whole =
+			utf8_whole(buf_data(&c->head), buf_len(&c->head));
+		size_t rest = utf8_rest(buf_data(&c->tail), buf_len(&c->tail));
+
+		c->dropped += buf_len(&c->head) - whole + rest;
+		c->head.len = c->head.off + whole;
+		buf_eat(&c->tail, rest);
+		buf_printf(&c->head, "\n... %llu bytes left out ...\n",
+			   (unsigned long long)c->dropped);
+	}
+	buf_add(&c->head, buf_data(&c->tail), buf_len(&c->tail));
+	buf_done(&c->tail);
+	c->text = http_is_utf8(buf_data(&c->head), buf_len(&c->head));
+}
+
+/* --- the request's life --- */
+
+static void drop_box(struct run *r)
+{
+	struct sandbox *s = r->box;
+
+	r->box = NULL;
+	if (s)
+		box_kill(s, NULL);
+}
+
+static void run_free(struct run *r)
+{
+	int i;
+
+	process_close(&r->proc, false);
+	drop_box(r);
+	timer_del(&r->api->loop, &r->timeout);
+	proc_request_done(&r->request);
+	for (i = 0; i < 2; i++) {
+		buf_done(&r->out[i].head);
+		buf_done(&r->out[i].tail);
+	}
+	buf_done(&r->piece);
+	r->api->run_bytes -= r->charged;
+	free(r);
+}
+
+static void run_gone(struct http_conn *c, void *owner)
+{
+	struct run *r = owner;
+
+	(void)c;
+	process_signal(&r->proc, SIGKILL);
+	run_free(r);
+}
+
+static void run_fail(struct run *r, const struct err *e)
+{
+	reply_spawn_err(r->api, r->conn, e);
+	run_free(r);
+}
+
+/* --- the answer --- */
+
+static void begin_output(struct run *r)
+{
+	static const char *const names[] = { "stdout", "stderr" };
+	const char *name = names[r->at];
+
+	if (r->out[r->at].text)
+		buf_printf(&r->piece, ",\"%s\":\"", name);
+	else
+		buf_printf(&r->piece, ",\"%s\":null,\"%s_base64\":\"", name,
+			   name);
+}
+
+static void add_output(struct run *r)
+{
+	struct clip *c = &r->out[r->at];
+	size_t n = buf_len(&c->head) < PIECE ? buf_len(&c->head) : PIECE;
+
+	if (c->text)
+		json_text_add(&r->piece, buf_data(&c->head), n);
+	else
+		base64_add(&r->piece, buf_data(&c->head), n);
+	buf_eat(&c->head, n);
+	if (buf_len(&c->head) > 0)
+		return;
+	buf_puts(&r->piece, "\"");
+	if (++r->at < 2)
+		begin_output(r);
+	else
+		buf_puts(&r->piece, "}\n");
+}
+
+static void send_more(struct http_conn *c, void *owner)
+{
+	struct run *r = owner;
+	bool more = true;
+
+	while (more && r->at < 2) {
+		add_output(r);
+		more = http_reply_data(c, buf_data(&r->piece),
+				       buf_len(&r->piece));
+		buf_clear(&r->piece);
+	}
+	if (r->at == 2) {
+		http_reply_end(c);
+		run_free(r);
+	}
+}
+
+static json_t *result_json(const struct run *r, const struct exit_info *x)
+{
+	json_t *j = json_pack(
+		"{s:o, s:b, s:I, s:{s:I, s:I}}", "exit",
+		x ? exit_json(x) : json_null(), "timed_out", r->timed_out,
+		"duration_ms", (json_int_t)(clock_boot_ms() - r->began_ms),
+		"truncated", "stdout", (json_int_t)r->out[0].dropped, "stderr",
+		(json_int_t)r->out[1].dropped);
+
+	if (r->box)
+		json_object_set_new(j, "sandbox", json_string(r->box->id));
+	return j;
+}
+
+static void answer(struct run *r, const struct exit_info *x)
+{
+	static const struct http_field type[] = {
+		{ "Content-Type", "application/json" }, { NULL, NULL }
+	};
+	json_t *j;
+
+	timer_del(&r->api->loop, &r->timeout);
+	clip_close(&r->out[0]);
+	clip_close(&r->out[1]);
+	j = result_json(r, x);
+	json_add(&r->piece, j);
+	json_decref(j);
+	r->piece.len--; /* its brace comes behind the output */
+	drop_box(r);
+	r->api->metrics.requests[2]++;
+	http_reply_start(r->conn, 200, type, send_more);
+	begin_output(r);
+	send_more(r->conn, r);
+}
+
+/* --- the process --- */
+
+static void give_input(struct process *p)
+{
+	struct run *r = container_of(p, struct run, proc);
+	const struct proc_request *q = &r->request;
+
+	if (!q->input)
+		return;
+	r->input_at += process_input(p, q->input + r->input_at,
+				     q->input_len - r->input_at);
+	if (r->input_at == q->input_len)
+		process_input_eof(p);
+}
+
+static void never_ended(struct timer *t)
+{
+	struct run *r = container_of(t, struct run, timeout);
+
+	process_close(&r->proc, false);
+	answer(r, NULL);
+}
+
+static void on_timeout(struct timer *t)
+{
+	struct run *r = container_of(t, struct run, timeout);
+
+	r->timed_out = true;
+	process_signal(&r->proc, SIGKILL);
+	timer_set(&r->api->loop, t, KILL_MS, never_ended);
+}
+
+static void on_started(struct process *p)
+{
+	struct run *r = container_of(p, struct run, proc);
+
+	if (r->request.timeout_ms)
+		timer_set(&r->api->loop, &r->timeout, r->request.timeout_ms,
+			  on_timeout);
+	give_input(p);
+}
+
+static void on_output(struct process *p, unsigned stream, const void *data,
+		      size_t n)
+{
+	struct run *r = container_of(p, struct run, proc);
+
+	clip_add(&r->out[stream - 1], data, n);
+	process_consumed(p, stream, n);
+}
+
+static void on_ended(struct process *p, const struct exit_info *x,
+		     const struct err *e)
+{
+	struct run *r = container_of(p, struct run, proc);
+
+	if (x)
+		answer(r, x);
+	else
+		run_fail(r, e);
+}
+
+static const struct process_ops ops = {
+	.started = on_started,
+	.output = on_output,
+	.room = give_input,
+	.ended = on_ended,
+};
+
+static void run_in(struct run *r, struct sandbox *s)
+{
+	struct err e = { 0 };
+
+	r->began_ms = clock_boot_ms();
+	if (process_spawn(&r->proc, s, &r->request.spawn, &e) < 0)
+		run_fail(r, &e);
+}
+
+/* --- requests --- */
+
+static int charge(struct run *r, struct err *e)
+{
+	/* Two streams, each with a tail of up to twice its half. */
+	size_t n = 4 * r->request.max_output;
+
+	if (r->api->run_bytes + n > RUN_BYTES_MAX)
+		return err_set(e, EMFILE, "too many commands run at once");
+	r->api->run_bytes += n;
+	r->charged = n;
+	r->out[0].half = r->out[1].half = r->request.max_output / 2;
+	return 0;
+}
+
+static int parse(struct run *r, const char *body, size_t n, enum proc_use use,
+		 struct err *e)
+{
+	json_t *j = parse_body(body, n, e);
+	int rc = j ? proc_request_parse(&r->request, j, use, e) : -EINVAL;
+
+	return rc < 0 ? rc : charge(r, e);
+}
+
+static void run_body(struct http_conn *c, char *body, size_t n, void *owner)
+{
+	struct run *r = owner;
+	struct err e = { 0 };
+	struct sandbox *s = box_find(r->api, &r->call.who, r->call.arg[0], &e);
+
+	if (s && parse(r, body, n, PROC_RUN, &e) == 0) {
+		run_in(r, s);
+		return;
+	}
+	reply_err(r->api, c, &e);
+	run_free(r);
+}
+
+static struct run *run_new(struct api *a, struct http_conn *c,
+			   const struct call *call)
+{
+	struct run *r = xcalloc(1, sizeof(*r));
+
+	r->proc.ops = &ops;
+	r->api = a;
+	r->conn = c;
+	r->call = *call;
+	http_own(c, r, run_gone);
+	return r;
+}
+
+void h_process_run(struct api *a, struct http_conn *c, const struct call *call)
+{
+	run_new(a, c, call);
+	http_read_body(c, RUN_BODY_MAX, run_body);
+}
+
+/* --- in a sandbox of its own --- */
+
+static void on_box(void *arg, struct sandbox *s, const struct err *e)
+{
+	struct run *r = arg;
+
+	if (s) {
+		run_in(r, s);
+		return;
+	}
+	r->box = NULL;
+	reply_err(r->api, r->conn, e);
+	run_free(r);
+}
+
+static int make_box(struct run *r, struct err *e)
+{
+	AUTO(spec_done) struct spec spec = { 0 };
+	int rc = 0;
+
+	spec_defaults(&spec, &r->api->conf);
+	if (r->request.spec)
+		rc = spec_from_json(&spec, r->request.spec, e);
+	if (rc < 0)
+		return rc;
+	return box_create(r->api, who_project(&r->call.who), &spec, true,
+			  &r->box, e);
+}
+
+static void once_body(struct http_conn *c, char *body, size_t n, void *owner)
+{
+	struct run *r = owner;
+	struct err e = { 0 };
+	int rc = parse(r, body, n, PROC_ONCE, &e);
+
+	if (rc == 0)
+		rc = make_box(r, &e);
+	if (rc < 0) {
+		reply_err(r->api, c, &e);
+		run_free(r);
+	} else if (rc == 1) {
+		run_in(r, r->box);
+	} else {
+		box_on_ready(r->box, on_box, r);
+	}
+}
+
+void h_run_once(struct api *a, struct http_conn *c, const struct call *call)
+{
+	run_new(a, c, call);
+	http_read_body(c, RUN_BODY_MAX, once_body);
+}

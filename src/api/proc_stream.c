@@ -1,0 +1,236 @@
+/*
+ * From a process to an event stream. What the client has not taken is held
+ * here as bytes, at most a window of each stream, and is acknowledged to the
+ * agent only when the client's socket has it: a client that comes back with
+ * the offsets it saw misses nothing, even if this program was killed between.
+ */
+#include "api/proc_stream.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/api.h"
+#include "api/event_stream.h"
+#include "api/json_text.h"
+#include "api/proc_json.h"
+#include "api/process.h"
+#include "api/reply.h"
+#include "http/target.h"
+
+enum { PIECE = 32 * 1024 }; /* of an event */
+
+static const char *const stream_names[2] = { "stdout", "stderr" };
+
+struct out {
+	struct buf held;
+	uint64_t offset; /* of what is held */
+	size_t given;    /* to the client, not yet acknowledged */
+};
+
+struct proc_stream {
+	struct process proc;
+	struct api *api;
+	struct http_conn *conn;
+	struct event_stream es;
+	char tag[TAG_MAX + 1];
+	struct out out[2];
+	bool waiting; /* until the client took what was given */
+	bool ended;
+	json_t *last; /* the event of its end */
+};
+
+static void stream_free(struct proc_stream *ps)
+{
+	event_stream_gone(&ps->es);
+	buf_done(&ps->out[0].held);
+	buf_done(&ps->out[1].held);
+	json_decref(ps->last);
+	free(ps);
+}
+
+static void stream_gone(struct http_conn *c, void *owner)
+{
+	struct proc_stream *ps = owner;
+
+	(void)c;
+	process_close(&ps->proc, true);
+	stream_free(ps);
+}
+
+static bool send_output(struct proc_stream *ps, unsigned i, size_t n)
+{
+	struct out *o = &ps->out[i];
+	struct buf *b = event_stream_begin(&ps->es, NULL);
+	const char *p = buf_data(&o->held);
+
+	buf_printf(b, "{\"type\":\"output\",\"stream\":\"%s\",\"offset\":%llu,",
+		   stream_names[i], (unsigned long long)o->offset);
+	if (http_is_utf8(p, n)) {
+		buf_puts(b, "\"data\":\"");
+		json_text_add(b, p, n);
+	} else {
+		buf_puts(b, "\"base64\":\"");
+		base64_add(b, p, n);
+	}
+	buf_puts(b, "\"}");
+	buf_eat(&o->held, n);
+	o->offset += n;
+	o->given += n;
+	return event_stream_commit(&ps->es);
+}
+
+/*
+ * As much as the client takes. The start of a character whose rest is missing
+ * waits for it, unless `all` is to go.
+ */
+static void send_held(struct proc_stream *ps, bool all)
+{
+	bool more = true;
+	unsigned i;
+
+	for (i = 0; i < 2; i++)
+		while (more && buf_len(&ps->out[i].held) > 0) {
+			size_t n = buf_len(&ps->out[i].held), whole;
+
+			n = n < PIECE ? n : PIECE;
+			whole = utf8_whole(buf_data(&ps->out[i].held), n);
+			if (whole == 0 && !all)
+				break;
+			more = send_output(ps, i, whole ? whole : n);
+		}
+	if (ps->out[0].given + ps->out[1].given > 0) {
+		ps->waiting = true;
+		http_reply_drain(ps->conn);
+	}
+}
+
+/* True: it is over, and so is `ps`. */
+static bool finish(struct proc_stream *ps)
+{
+	if (!ps->ended || buf_len(&ps->out[0].held) > 0 ||
+	    buf_len(&ps->out[1].held) > 0)
+		return false;
+	event_stream_send(&ps->es, ps->last, NULL);
+	ps->last = NULL;
+	event_stream_end(&ps->es);
+	stream_free(ps);
+	return true;
+}
+
+static void on_ready(struct http_conn *c, void *owner)
+{
+	struct proc_stream *ps = owner;
+	unsigned i;
+
+	(void)c;
+	ps->waiting = false;
+	for (i = 0; i < 2; i++) {
+		process_consumed(&ps->proc, i + 1, ps->out[i].given);
+		ps->out[i].given = 0;
+	}
+	send_held(ps, ps->ended);
+	finish(ps);
+}
+
+static void on_quiet(struct event_stream *es)
+{
+	struct proc_stream *ps = container_of(es, struct proc_stream, es);
+
+	if (!ps->waiting)
+		send_held(ps, true);
+}
+
+static void on_started(struct process *p)
+{
+	struct proc_stream *ps = container_of(p, struct proc_stream, proc);
+	json_t *j = started_json(p->number, p->pid, ps->tag);
+
+	json_object_set_new(j, "type", json_string("started"));
+	event_stream_start(&ps->es, ps->api, ps->conn, on_ready);
+	event_stream_send(&ps->es, j, NULL);
+}
+
+static void on_output(struct process *p, unsigned stream, const void *data,
+		      size_t n)
+{
+	struct proc_stream *ps = container_of(p, struct proc_stream, proc);
+	struct out *o = &ps->out[stream - 1];
+
+	if (buf_len(&o->held) == 0)
+		o->offset = p->out[stream - 1] - n;
+	buf_add(&o->held, data, n);
+	/* Before the start only an agent that lies says something. */
+	if (!ps->waiting && ps->es.open)
+		send_held(ps, false);
+}
+
+static void on_gap(struct process *p, unsigned stream, uint64_t lost)
+{
+	struct proc_stream *ps = container_of(p, struct proc_stream, proc);
+
+	event_stream_send(&ps->es,
+			  json_pack("{s:s, s:s, s:I, s:I}", "type", "gap",
+				    "stream", stream_names[stream - 1],
+				    "offset", (json_int_t)p->out[stream - 1],
+				    "lost", (json_int_t)lost),
+			  NULL);
+}
+
+static json_t *error_json(const struct err *e)
+{
+	const char *word;
+
+	reply_status(e->code, &word);
+	return json_pack("{s:s, s:s, s:o}", "type", "error", "error", word,
+			 "message", json_lossy(e->msg, strlen(e->msg)));
+}
+
+static void on_ended(struct process *p, const struct exit_info *x,
+		     const struct err *e)
+{
+	struct proc_stream *ps = container_of(p, struct proc_stream, proc);
+
+	if (!ps->es.open) {
+		reply_spawn_err(ps->api, ps->conn, e);
+		stream_free(ps);
+		return;
+	}
+	ps->ended = true;
+	ps->last = x ? json_pack("{s:s, s:o}", "type", "exit", "exit",
+				 exit_json(x))
+		     : error_json(e);
+	if (!ps->waiting)
+		send_held(ps, true);
+	finish(ps);
+}
+
+static const struct process_ops ops = {
+	.started = on_started,
+	.output = on_output,
+	.gap = on_gap,
+	.ended = on_ended,
+};
+
+void proc_stream_start(struct api *a, struct http_conn *c, struct sandbox *s,
+		       const struct spawn *sp, const struct attach *at)
+{
+	const char *tag = sp ? sp->tag : at->tag;
+	struct proc_stream *ps = xcalloc(1, sizeof(*ps));
+	struct err e = { 0 };
+	int r;
+
+	ps->proc.ops = &ops;
+	ps->api = a;
+	ps->conn = c;
+	ps->es.on_quiet = on_quiet;
+	if (tag)
+		memcpy(ps->tag, tag, strlen(tag));
+	r = sp ? process_spawn(&ps->proc, s, sp, &e)
+	       : process_attach(&ps->proc, s, at, &e);
+	if (r < 0) {
+		reply_spawn_err(a, c, &e);
+		stream_free(ps);
+		return;
+	}
+	http_own(c, ps, stream_gone);
+}
