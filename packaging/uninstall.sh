@@ -1,6 +1,6 @@
 #!/bin/sh
 # make uninstall. Ends every sandbox, stops the daemon, removes the programs.
-# PURGE=1 also removes images, volumes, the configuration and the user.
+# PURGE=1 also removes images, volumes, the log, the configuration and the users.
 set -eu
 : "${PREFIX:?}"
 to=${DESTDIR-}$PREFIX
@@ -49,12 +49,14 @@ purge_live() {
 		[ -d "$root/carrel" ] || continue
 		find "$root/carrel" -depth -type d -exec rmdir {} \;
 	done
-	if getent passwd carrel >/dev/null; then
-		userdel carrel
-	fi
-	if getent group carrel >/dev/null; then
-		groupdel carrel
-	fi
+	for name in carrel carrel-log; do
+		if getent passwd "$name" >/dev/null; then
+			userdel "$name"
+		fi
+		if getent group "$name" >/dev/null; then
+			groupdel "$name"
+		fi
+	done
 }
 
 if [ -z "${DESTDIR-}" ]; then

@@ -44,6 +44,7 @@ check carreld
 check carrel-api libjansson.so.4 libsqlite3.so.0 libssl.so.3 libcrypto.so.3 \
 	libm.so.6
 check carrel-warden
+check carrel-scribe libsodium.so.23
 check carrel-worker libarchive.so.13
 check carrel-agent static
 check carrel-sudo static

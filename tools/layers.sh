@@ -8,10 +8,11 @@ cd "$(dirname "$0")/.."
 may_use() {
 	case $1 in
 	base) ;;
-	http | wire | store | seccomp | registry | spec) echo base ;;
+	http | wire | store | seccomp | registry | spec | audit) echo base ;;
 	sandbox) echo base wire store seccomp ;;
 	warden) echo base wire store sandbox seccomp ;;
-	api) echo base http wire registry spec seccomp ;;
+	api) echo base http wire registry spec seccomp audit ;;
+	scribe) echo base wire audit seccomp ;;
 	agent) echo base wire seccomp sandbox/walls.h ;;
 	worker) echo base wire seccomp ;;
 	cli) echo base http wire spec ;;

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "api/audit.h"
 #include "api/auth.h"
 #include "api/images.h"
 #include "api/keys.h"
@@ -45,6 +46,7 @@ struct api {
 	struct boxes boxes;
 	struct images images;
 	struct metrics metrics;
+	struct audit_log audit;
 	unsigned n_relays, n_imports;
 	size_t run_bytes; /* output that is kept for requests to run */
 	struct timer late;       /* the warden did not come up in time */

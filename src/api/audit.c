@@ -1,17 +1,282 @@
+/*
+ * Entries: what they look like, and the one that every request makes.
+ *
+ * A request is written when its answer begins, whoever gives it: by one hook
+ * of the HTTP server. Requests that change nothing are left out unless the
+ * configuration says otherwise, those that were refused for want of a key or
+ * a right are not - but a crowd at the door does not fill the disk: beyond a
+ * few per second they are only counted.
+ */
 #include "api/audit.h"
+
+#include <assert.h>
+#include <string.h>
 
 #include "api/api.h"
 #include "api/call.h"
+#include "api/routes.h"
+#include "audit/entry.h"
+#include "audit/spool.h"
 #include "base/auto.h"
+#include "base/clock.h"
+#include "base/product.h"
+
+enum {
+	PATH_MAX_LOGGED = 256,
+	DENIED_BURST = 20,
+	DENIED_STEP_MS = 500, /* one more each */
+};
+_Static_assert((int)ENTRY_BODY_MAX <= (int)SPOOL_BODY_MAX, "bodies fit");
+
+/* What is known of a request until its answer. */
+struct call_note {
+	const struct route *route; /* NULL: nobody knows this path */
+	uint64_t asked_us;
+	struct identity who;
+	char box[ID_CAP]; /* "": none */
+	size_t path_n;    /* of the path that is written */
+};
+_Static_assert(sizeof(struct call_note) <= HTTP_NOTE, "fits");
+
+/* Visible ASCII without quotes; NULL becomes null. */
+static json_t *word(const char *s)
+{
+	char text[ENTRY_WORD_MAX + 1];
+	size_t i;
+
+	if (!s || !*s)
+		return json_null();
+	for (i = 0; i < ENTRY_WORD_MAX && s[i]; i++)
+		text[i] =
+			s[i] > ' ' && s[i] < 0x7f && s[i] != '"' && s[i] != '\\'
+				? s[i]
+				: '?';
+	return json_stringn(text, i);
+}
+
+/* In the order that the log has them. */
+static json_t *entry_json(const struct audit *entry, const char *box_id,
+			  const char *project, json_t *data)
+{
+	char stamp[CLOCK_STAMP];
+
+	clock_stamp(clock_wall_ms(), stamp);
+	return json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:o}", "time", stamp,
+			 "type", entry->type, "sandbox", word(box_id),
+			 "project", word(project), "who",
+			 word(entry->who ? entry->who->name : NULL), "request",
+			 word(entry->request_id), "data", data);
+}
+
+static json_t *too_large(size_t n)
+{
+	return json_pack("{s:b, s:I}", "left_out", true, "bytes",
+			 (json_int_t)n);
+}
+
+/* The number of the record, or -errno. */
+static int64_t put(struct audit_log *l, const struct audit *entry,
+		   const char *box_id, const char *project, json_t *data)
+{
+	static char body[ENTRY_BODY_MAX];
+	json_t *j = entry_json(entry, box_id, project, data);
+	size_t n = json_dumpb(j, body, sizeof(body), JSON_COMPACT);
+
+	json_decref(j);
+	if (n > sizeof(body)) {
+		j = entry_json(entry, box_id, project, too_large(n));
+		n = json_dumpb(j, body, sizeof(body), JSON_COMPACT);
+		json_decref(j);
+	}
+	/* Text that is not UTF-8 has no JSON; all types and words do. */
+	if (n == 0 || n > sizeof(body))
+		return -EINVAL;
+	return spool_add(l, body, n);
+}
+
+/* Once there is room again: how many are missing. */
+static void put_missed(struct audit_log *l)
+{
+	const struct audit entry = { .type = "api.missed" };
+	json_t *data = json_pack("{s:I}", "entries", (json_int_t)l->missed);
+
+	if (put(l, &entry, NULL, NULL, data) > 0)
+		l->missed = 0;
+}
+
+static int64_t add(struct api *a, const struct audit *entry, const char *box_id)
+{
+	struct audit_log *l = &a->audit;
+	json_t *data = entry->data ? entry->data : json_object();
+	const char *project = entry->box   ? entry->box->project
+			      : entry->who ? entry->who->project
+					   : NULL;
+	int64_t r;
+
+	if (l->missed)
+		put_missed(l);
+	r = put(l, entry, box_id, project, data);
+	if (r < 0 && l->missed++ == 0)
+		log_err("write to the log's spool: %s, counting what is "
+			"missed",
+			strerror((int)-r));
+	l->failing = r < 0;
+	return r;
+}
 
 void audit_add(struct api *a, const struct audit *entry)
 {
-	AUTO_FREE char *text =
-		entry->data ? json_dumps(entry->data, JSON_COMPACT) : NULL;
+	if (add(a, entry, entry->box ? entry->box->id : NULL) > 0)
+		audit_link_poke(a, false);
+}
 
-	(void)a;
-	log_debug("audit %s sandbox=%s who=%s %s", entry->type,
-		  entry->box ? entry->box->id : "-",
-		  entry->who ? entry->who->name : "-", text ? text : "");
-	json_decref(entry->data);
+void audit_add_durable(struct api *a, const struct audit *entry,
+		       struct audit_wait *w,
+		       void (*fn)(struct audit_wait *w, const struct err *e))
+{
+	int64_t r = add(a, entry, entry->box ? entry->box->id : NULL);
+
+	w->number = r > 0 ? (uint64_t)r : 0;
+	w->fn = fn;
+	audit_link_wait(a, w);
+}
+
+int audit_ready(struct api *a, struct err *e)
+{
+	const struct audit_log *l = &a->audit;
+
+	if (l->failing)
+		return err_set(e, LOG_AWAY,
+			       "the log cannot be written to: see the "
+			       "daemon's log");
+	if (l->size > l->size_max)
+		return err_set(e, LOG_AWAY,
+			       "the log is behind by %llu bytes: see the "
+			       "daemon's log, or try again",
+			       (unsigned long long)l->size);
+	return 0;
+}
+
+/* --- requests --- */
+
+void audit_call(struct http_conn *c, const struct call *call)
+{
+	struct call_note *n = http_note(c);
+	const struct http_head *h = http_request(c);
+
+	n->route = call->route;
+	n->asked_us = clock_boot_us();
+	n->who = call->who;
+	/* Behind a "*" is somebody else's path: it may have their secrets. */
+	n->path_n =
+		call->rest ? (size_t)(call->rest - h->path) : strlen(h->path);
+}
+
+void audit_call_box(struct http_conn *c, const struct sandbox *s)
+{
+	struct call_note *n = http_note(c);
+
+	memcpy(n->box, s->id, ID_CAP);
+}
+
+/* One more of those that may not come in? */
+static bool denied_fits(struct audit_log *l)
+{
+	uint64_t now = clock_boot_ms();
+	uint64_t back = (now - l->denied_ms) / DENIED_STEP_MS;
+
+	if (back > 0) {
+		l->denied = back < l->denied ? l->denied - (unsigned)back : 0;
+		l->denied_ms = now;
+	}
+	if (l->denied >= DENIED_BURST) {
+		l->denied_left_out++;
+		return false;
+	}
+	l->denied++;
+	return true;
+}
+
+static bool is_wanted(struct audit_log *l, const struct call_note *n,
+		      int status)
+{
+	if (!n->route || (n->route->flags & ROUTE_OPEN))
+		return false;
+	if (status == 401 || status == 403)
+		return denied_fits(l);
+	/* What we answer alone (figures, the log itself) is nobody's doing. */
+	return n->route->scope > SCOPE_READ ||
+	       (l->reads && !(n->route->flags & ROUTE_ALONE));
+}
+
+void audit_answer(struct http_conn *c, int status, void *ctx)
+{
+	struct api *a = ctx;
+	struct audit_log *l = &a->audit;
+	const struct http_head *h = http_request(c);
+	const struct call_note *n = http_note(c);
+	struct audit entry = { .type = "api.call",
+			       .who = &n->who,
+			       .request_id = http_request_id(c) };
+	size_t path_n = n->path_n;
+
+	if (!is_wanted(l, n, status))
+		return;
+	/* Whole characters. */
+	if (path_n > PATH_MAX_LOGGED)
+		for (path_n = PATH_MAX_LOGGED;
+		     (h->path[path_n] & 0xc0) == 0x80;)
+			path_n--;
+	entry.data = json_pack("{s:s, s:s%, s:i, s:I}", "method", h->method,
+			       "path", h->path, path_n, "status", status, "us",
+			       (json_int_t)(clock_boot_us() - n->asked_us));
+	if (l->denied_left_out > 0) {
+		json_object_set_new(
+			entry.data, "left_out",
+			json_integer((json_int_t)l->denied_left_out));
+		l->denied_left_out = 0;
+	}
+	if (add(a, &entry, n->box) > 0)
+		audit_link_poke(a, false);
+}
+
+/* --- start and stop --- */
+
+int audit_start(struct api *a, struct err *e)
+{
+	struct audit_log *l = &a->audit;
+	struct audit entry = { .type = "daemon.start" };
+
+	l->io.fd = -1;
+	l->size_max = a->conf.audit_spool_bytes;
+	l->reads = strcmp(a->conf.audit_reads, "yes") == 0;
+	list_init(&l->waits);
+	if (!l->reads && strcmp(a->conf.audit_reads, "no") != 0)
+		return err_set(e, EINVAL, "audit_reads = %s is not yes or no",
+			       a->conf.audit_reads);
+	if (spool_open(l, a->conf.state_dir, e) < 0)
+		return -e->code;
+	entry.data = json_pack("{s:s, s:s}", "version", PRODUCT_VERSION, "boot",
+			       a->boot_id);
+	audit_add(a, &entry);
+	return 0;
+}
+
+void audit_stop(struct api *a)
+{
+	const struct audit entry = { .type = "daemon.stop" };
+
+	audit_add(a, &entry);
+	audit_link_stop(a);
+	spool_close(&a->audit);
+}
+
+json_t *audit_json(const struct api *a)
+{
+	const struct audit_log *l = &a->audit;
+
+	return json_pack("{s:b, s:I, s:I, s:I}", "up", l->up, "entries",
+			 (json_int_t)l->seq, "waiting",
+			 (json_int_t)(l->next - 1 - l->written), "spool_bytes",
+			 (json_int_t)l->size);
 }

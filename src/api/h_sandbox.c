@@ -139,10 +139,37 @@ static void create_failed(struct create *cr, const struct err *e)
 	free(cr);
 }
 
+static void log_step(struct create *cr, const char *type, json_t *data)
+{
+	const struct audit entry = { .type = type,
+				     .box = cr->box,
+				     .who = &cr->who,
+				     .request_id = http_request_id(cr->conn),
+				     .data = data };
+
+	audit_add(cr->api, &entry);
+}
+
+/* Without its environment: that has people's secrets. */
+static json_t *what_was_asked(const struct sandbox *s, bool run)
+{
+	const struct spec *p = &s->spec;
+
+	return json_pack("{s:s, s:s, s:s?, s:b, s:f, s:I, s:I, s:I, s:I}",
+			 "image", p->image, "image_id", s->image_id, "name",
+			 *p->name ? p->name : NULL, "run", run, "cpus",
+			 (double)p->cpus_milli / 1000, "memory",
+			 (json_int_t)p->mem_bytes, "disk",
+			 (json_int_t)p->disk_bytes, "pids", (json_int_t)p->pids,
+			 "timeout", (json_int_t)(p->timeout_ms / 1000));
+}
+
 static void created(struct create *cr)
 {
 	struct err e = { 0 };
 	struct sandbox *s = cr->box;
+
+	log_step(cr, "sandbox.ready", NULL);
 
 	if (cr->run) {
 		if (relay_start(cr->api, cr->conn, s, true, &e) < 0) {
@@ -186,6 +213,9 @@ static void create_body(struct http_conn *c, char *body, size_t n, void *owner)
 	if (r == 0)
 		r = box_create(cr->api, who_project(&cr->who), &spec, cr->run,
 			       &cr->box, &e);
+	if (r >= 0)
+		log_step(cr, "sandbox.create",
+			 what_was_asked(cr->box, cr->run));
 	if (r < 0)
 		create_failed(cr, &e);
 	else if (r == 1)
@@ -334,14 +364,14 @@ const struct route sandbox_routes[] = {
 	  "Make a sandbox", NULL, "Spec", "Sandbox", 201 },
 	{ "GET", "/v1/sandboxes", h_sandbox_list, SCOPE_READ, 0,
 	  "List the sandboxes", NULL, NULL, "SandboxList", 200 },
-	{ "DELETE", "/v1/sandboxes", h_sandbox_delete_all, SCOPE_ADMIN, 0,
-	  "The kill switch: end all sandboxes", kill_all_query, NULL, "Removed",
-	  200 },
+	{ "DELETE", "/v1/sandboxes", h_sandbox_delete_all, SCOPE_ADMIN,
+	  ROUTE_ANYWAY, "The kill switch: end all sandboxes", kill_all_query,
+	  NULL, "Removed", 200 },
 	{ "GET", "/v1/sandboxes/{id}", h_sandbox_get, SCOPE_READ, 0,
 	  "Show a sandbox", NULL, NULL, "Sandbox", 200 },
-	{ "DELETE", "/v1/sandboxes/{id}", h_sandbox_delete, SCOPE_USE, 0,
-	  "End a sandbox and remove all that was its own", NULL, NULL, NULL,
-	  204 },
+	{ "DELETE", "/v1/sandboxes/{id}", h_sandbox_delete, SCOPE_USE,
+	  ROUTE_ANYWAY, "End a sandbox and remove all that was its own", NULL,
+	  NULL, NULL, 204 },
 	{ "POST", "/v1/sandboxes/{id}/exec", h_exec, SCOPE_USE, 0,
 	  "Processes over frames: upgrade to carrel-wire/1", NULL, NULL, NULL,
 	  101 },

@@ -40,6 +40,7 @@ static void listen_now(struct api *a)
 	if (a->listen_fd < 0)
 		return;
 	a->http.on_request = route;
+	a->http.on_answer = audit_answer;
 	a->http.ctx = a;
 	if (http_server_start(&a->http, &a->loop, take_fd(&a->listen_fd), &e) <
 	    0)
@@ -157,7 +158,8 @@ static void load(struct api *a)
 	a->boot_id[strcspn(a->boot_id, "\n")] = '\0';
 	snprintf(path, sizeof(path), "%s/registry/registry.db",
 		 a->conf.state_dir);
-	if (registry_open(&a->registry, path, &e) < 0 || keys_load(a, &e) < 0 ||
+	if (audit_start(a, &e) < 0 ||
+	    registry_open(&a->registry, path, &e) < 0 || keys_load(a, &e) < 0 ||
 	    boxes_load(a, &e) < 0 || images_load(a, &e) < 0)
 		die("%s", e.msg);
 }
@@ -176,6 +178,7 @@ static void start(struct api *a)
 		die("install the system-call filter: %s", strerror(-r));
 	if (warden_start(&a->warden, &a->loop, a->conf.run_dir, &e) < 0)
 		die("%s", e.msg);
+	audit_link_start(a);
 }
 
 int main(int argc, char **argv)
@@ -207,6 +210,7 @@ int main(int argc, char **argv)
 	r = loop_run(&a->loop);
 	if (r < 0)
 		die("event loop: %s", strerror(-r));
+	audit_stop(a);
 	registry_close(&a->registry);
 	return 0;
 }

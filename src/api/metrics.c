@@ -87,6 +87,14 @@ void metrics_text(const struct api *a, struct buf *out)
 	one(out, "relays", "gauge", "upgraded connections", a->n_relays);
 	one(out, "agent_faults_total", "counter",
 	    "agents that broke the protocol", m->agent_faults);
+	one(out, "log_up", "gauge", "whether the log's writer answers",
+	    a->audit.up);
+	one(out, "log_entries", "gauge", "the number of the last entry",
+	    a->audit.seq);
+	one(out, "log_spool_bytes", "gauge", "what waits for the log",
+	    a->audit.size);
+	one(out, "log_missed", "gauge", "entries that could not be kept",
+	    a->audit.missed);
 	one(out, "warden_up", "gauge", "whether the warden answers",
 	    warden_is_up(&a->warden));
 }

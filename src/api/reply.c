@@ -31,6 +31,7 @@ static const struct {
 	{ EAGAIN, 503, "try_again" },
 	{ ENOMEM, 503, "no_memory" },
 	{ ENOTCONN, 503, "agent_unavailable" },
+	{ LOG_AWAY, 503, "log_unavailable" },
 	{ WARDEN_AWAY, 503, "warden_unavailable" },
 	{ ETIMEDOUT, 504, "timeout" },
 	{ ENOSPC, 507, "no_space" },

@@ -89,6 +89,40 @@ static void unknown(struct api *a, struct http_conn *c, const char *allow)
 	}
 }
 
+/* The sandbox it is about, for the log; the handler looks for itself. */
+static void note_box(struct api *a, struct http_conn *c,
+		     const struct call *call)
+{
+	struct err e = { 0 };
+	struct sandbox *s;
+
+	if (!str_starts(call->route->path, "/v1/sandboxes/{"))
+		return;
+	s = box_find(a, &call->who, call->arg[0], &e);
+	if (s)
+		audit_call_box(c, s);
+}
+
+/* May it go to its handler? */
+static int check(struct api *a, struct http_conn *c, struct call *call,
+		 struct err *e)
+{
+	const struct route *r = call->route;
+	int rc = auth_check(a, c, r, &call->who, e);
+
+	audit_call(c, call);
+	if (rc < 0)
+		return rc;
+	note_box(a, c, call);
+	if (!a->reconciled && !(r->flags & ROUTE_ALONE))
+		return err_set(e, WARDEN_AWAY,
+			       "the privileged part has not started yet: see "
+			       "the daemon's log, or try again");
+	if (r->scope > SCOPE_READ && !(r->flags & ROUTE_ANYWAY))
+		return audit_ready(a, e);
+	return 0;
+}
+
 void route(struct http_conn *c, void *ctx)
 {
 	struct api *a = ctx;
@@ -103,12 +137,8 @@ void route(struct http_conn *c, void *ctx)
 		unknown(a, c, allow);
 		return;
 	}
-	if (auth_check(a, c, call.route, &call.who, &e) < 0)
+	if (check(a, c, &call, &e) < 0)
 		reply_err(a, c, &e);
-	else if (!a->reconciled && !(call.route->flags & ROUTE_ALONE))
-		reply_error(a, c, 503, "warden_unavailable",
-			    "the privileged part has not started yet: see the "
-			    "daemon's log, or try again");
 	else
 		call.route->fn(a, c, &call);
 }

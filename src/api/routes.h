@@ -11,6 +11,8 @@ enum route_flags {
 	ROUTE_OPEN = 2,  /* needs no key */
 	/* Concerns what all projects share: not for a key of one of them. */
 	ROUTE_OPERATOR = 4,
+	/* Also while the log takes nothing: it ends things, or is the log. */
+	ROUTE_ANYWAY = 8,
 };
 
 /* A parameter behind the '?'. Lists end at a NULL name. */

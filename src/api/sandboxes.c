@@ -34,6 +34,20 @@ static void box_free(struct deferred *d)
 	free(s);
 }
 
+/* Spares are nobody's: their ends are no event. */
+static void log_end(struct sandbox *s, const char *reason)
+{
+	const struct audit entry = { .type = "sandbox.end",
+				     .box = s,
+				     .data = json_pack("{s:s}", "reason",
+						       reason) };
+
+	if (s->spare)
+		json_decref(entry.data);
+	else
+		audit_add(s->api, &entry);
+}
+
 /* Out of every table; the memory stays until the end of the turn. */
 static void drop(struct sandbox *s)
 {
@@ -125,6 +139,7 @@ static void launch_failed(struct sandbox *s, const struct err *why)
 
 	e.code = launch_code(e.code);
 	log_warn("sandbox=%s launch failed: %s", s->id, e.msg);
+	log_end(s, "was not launched");
 	if (s->spare)
 		spare_settled(a, false);
 	else
@@ -399,6 +414,7 @@ void box_gone(struct sandbox *s, const char *why)
 
 	if (why)
 		log_info("sandbox=%s %s", s->id, why);
+	log_end(s, why ? why : s->why ? s->why : "was removed");
 	s->ready = NULL;
 	drop(s);
 	agent_lost(&s->agent, ENOTCONN, "the sandbox has ended");

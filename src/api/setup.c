@@ -5,11 +5,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
-#include <pwd.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -18,31 +15,10 @@
 #include "api/api.h"
 #include "base/auto.h"
 #include "base/fd.h"
+#include "base/privs.h"
 #include "base/product.h"
 
-enum { FORMAT_VERSION = 1, CAP_MAX = 64 };
-
-static int find_user(const struct conf *c, uid_t *uid, gid_t *gid,
-		     struct err *e)
-{
-	const struct passwd *p;
-
-	errno = 0;
-	p = getpwnam(c->user);
-	if (!p)
-		return err_set(e, ENOENT,
-			       "user '%s' does not exist: 'make install' "
-			       "creates it, or set `user` in the configuration",
-			       c->user);
-	if (p->pw_uid == 0)
-		return err_set(e, EINVAL,
-			       "user '%s' is root: set `user` in the "
-			       "configuration to one without privileges",
-			       c->user);
-	*uid = p->pw_uid;
-	*gid = p->pw_gid;
-	return 0;
-}
+enum { FORMAT_VERSION = 1 };
 
 static int find_group(const struct conf *c, gid_t *gid, struct err *e)
 {
@@ -111,8 +87,11 @@ static int check_format(int dir_fd, const char *path, struct err *e)
 	return 0;
 }
 
-/* The only directory our user may write to: nothing of the pool. */
-static int make_registry_dir(int dir_fd, gid_t gid, struct err *e)
+/*
+ * The only directory our user may write to: nothing of the pool. Nobody else
+ * may, the users of the api's group neither: the spool of the log is there.
+ */
+static int make_registry_dir(int dir_fd, uid_t uid, gid_t gid, struct err *e)
 {
 	AUTO_CLOSE int fd = -1;
 
@@ -122,7 +101,7 @@ static int make_registry_dir(int dir_fd, gid_t gid, struct err *e)
 		    O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 	if (fd < 0)
 		return err_sys(e, "open registry");
-	if (fchown(fd, 0, gid) < 0 || fchmod(fd, 0770) < 0)
+	if (fchown(fd, uid, gid) < 0 || fchmod(fd, 0700) < 0)
 		return err_sys(e, "give registry to its user");
 	return 0;
 }
@@ -155,7 +134,7 @@ int api_set_up(struct api *a, struct err *e)
 	if (geteuid() != 0)
 		return err_set(e, EPERM,
 			       "needs root: start it with 'sudo " PRODUCT "d'");
-	if (find_user(&a->conf, &uid, &gid, e) < 0 ||
+	if (privs_find_user(a->conf.user, "user", &uid, &gid, e) < 0 ||
 	    find_group(&a->conf, &users, e) < 0)
 		return -e->code;
 	umask(022);
@@ -164,67 +143,35 @@ int api_set_up(struct api *a, struct err *e)
 		return state_fd;
 	if (check_format(state_fd, a->conf.state_dir, e) < 0)
 		return -e->code;
-	if (make_registry_dir(state_fd, gid, e) < 0)
+	if (make_registry_dir(state_fd, uid, gid, e) < 0)
 		return err_wrap(e, "%s", a->conf.state_dir);
 	if (tcp_set_up(a, e) < 0)
 		return -e->code;
 	return make_socket(a, users, e);
 }
 
-static int set_limits(struct err *e)
+static int raise_files(struct err *e)
 {
-	const struct rlimit none = { 0, 0 };
 	struct rlimit files;
 
 	if (getrlimit(RLIMIT_NOFILE, &files) < 0)
 		return err_sys(e, "read limits");
 	files.rlim_cur = files.rlim_max;
-	if (setrlimit(RLIMIT_NOFILE, &files) < 0 ||
-	    setrlimit(RLIMIT_CORE, &none) < 0)
-		return err_sys(e, "set limits");
-	return 0;
-}
-
-static int drop_ids(uid_t uid, gid_t gid, struct err *e)
-{
-	int cap;
-
-	for (cap = 0; cap < CAP_MAX; cap++)
-		if (prctl(PR_CAPBSET_DROP, cap) < 0 && errno != EINVAL)
-			return err_sys(e, "drop capability %d", cap);
-	if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0)
-		return err_sys(e, "drop ambient capabilities");
-	/* From root to another id: the kernel drops all capabilities. */
-	if (setgroups(0, NULL) < 0 || setresgid(gid, gid, gid) < 0 ||
-	    setresuid(uid, uid, uid) < 0)
-		return err_sys(e, "become the api's user");
-	if (setresuid(0, 0, 0) == 0)
-		return err_set(e, EPERM, "could become root again");
-	return 0;
+	return setrlimit(RLIMIT_NOFILE, &files) < 0 ? err_sys(e, "set limits")
+						    : 0;
 }
 
 int api_drop_privileges(const struct api *a, struct err *e)
 {
-	pid_t parent = getppid();
-	int death_signal = 0;
-	uid_t uid;
-	gid_t gid;
+	uid_t uid, log_uid;
+	gid_t gid, log_gid;
 
-	if (find_user(&a->conf, &uid, &gid, e) < 0 || set_limits(e) < 0)
-		return -e->code;
-	prctl(PR_GET_PDEATHSIG, &death_signal);
-	if (drop_ids(uid, gid, e) < 0)
+	if (privs_find_user(a->conf.user, "user", &uid, &gid, e) < 0 ||
+	    privs_find_user(a->conf.log_user, "log_user", &log_uid, &log_gid,
+			    e) < 0 ||
+	    raise_files(e) < 0)
 		return -e->code;
 	umask(077);
-	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
-		return err_sys(e, "set no_new_privs");
-#ifndef SANITIZED
-	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
-		return err_sys(e, "make undumpable");
-#endif
-	/* The change of ids has cleared what the supervisor had set. */
-	if (death_signal &&
-	    (prctl(PR_SET_PDEATHSIG, death_signal) < 0 || getppid() != parent))
-		return err_set(e, ESRCH, "the supervisor has gone");
-	return 0;
+	/* The log's group may read the log. */
+	return privs_drop(uid, gid, &log_gid, 1, e);
 }

@@ -139,6 +139,7 @@ void tcp_serve(struct api *a)
 	if (a->tcp.listen_fd < 0)
 		return;
 	s->on_request = route;
+	s->on_answer = audit_answer;
 	s->ctx = a;
 	s->tls = a->tcp.tls;
 	s->max_per_peer = (unsigned)a->conf.max_peer_connections;

@@ -16,17 +16,22 @@
 enum { CONF_PATH = 96 }; /* unix socket names must fit in 108 bytes */
 
 struct conf {
-	char state_dir[CONF_PATH];   /* registry, pool file, FORMAT */
-	char run_dir[CONF_PATH];     /* sockets, one directory per sandbox */
-	char libexec_dir[CONF_PATH]; /* our programs */
-	char user[32];               /* of the api role */
-	char group[32];              /* who may use the api socket */
-	char pool[CONF_PATH];        /* "auto", or a directory */
-	char pool_driver[16];        /* "auto", "btrfs" or "dir" */
-	uint64_t pool_bytes;         /* of the loop file; 0: by free space */
-	char cgroup[CONF_PATH];      /* parent group; "auto" */
-	uint64_t uid_base;           /* first id of the sandboxes' ranges */
-	uint64_t uid_count;          /* ids from there */
+	char state_dir[CONF_PATH];    /* registry, pool file, FORMAT */
+	char run_dir[CONF_PATH];      /* sockets, one directory per sandbox */
+	char libexec_dir[CONF_PATH];  /* our programs */
+	char user[32];                /* of the api role */
+	char group[32];               /* who may use the api socket */
+	char log_user[32];            /* of the scribe; its group may read */
+	uint64_t audit_segment_bytes; /* a file of the log */
+	uint64_t audit_spool_bytes;   /* that wait for the log, at most */
+	char audit_keep[16];          /* "0": all; "10G", "90d": that much */
+	char audit_reads[8];    /* "yes": requests that change nothing too */
+	char pool[CONF_PATH];   /* "auto", or a directory */
+	char pool_driver[16];   /* "auto", "btrfs" or "dir" */
+	uint64_t pool_bytes;    /* of the loop file; 0: by free space */
+	char cgroup[CONF_PATH]; /* parent group; "auto" */
+	uint64_t uid_base;      /* first id of the sandboxes' ranges */
+	uint64_t uid_count;     /* ids from there */
 	uint64_t max_sandboxes;
 	uint64_t spares; /* sandboxes kept waiting for a create */
 	char image[64];  /* default image */

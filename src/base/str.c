@@ -209,3 +209,53 @@ int str_copy(char *out, size_t cap, const char *s)
 	memcpy(out, s, n + 1);
 	return 0;
 }
+
+/* Length of the sequence that starts with `c`, and its smallest code point. */
+static size_t utf8_len(unsigned char c, uint32_t *min, uint32_t *v)
+{
+	if (c < 0x80) {
+		*min = 0;
+		*v = c;
+		return 1;
+	}
+	if ((c & 0xe0) == 0xc0) {
+		*min = 0x80;
+		*v = c & 0x1f;
+		return 2;
+	}
+	if ((c & 0xf0) == 0xe0) {
+		*min = 0x800;
+		*v = c & 0x0f;
+		return 3;
+	}
+	if ((c & 0xf8) == 0xf0) {
+		*min = 0x10000;
+		*v = c & 0x07;
+		return 4;
+	}
+	return 0;
+}
+
+bool str_is_utf8(const char *s, size_t n)
+{
+	size_t i = 0;
+
+	while (i < n) {
+		uint32_t min, v;
+		size_t k, len = utf8_len((unsigned char)s[i], &min, &v);
+
+		if (len == 0 || len > n - i)
+			return false;
+		for (k = 1; k < len; k++) {
+			unsigned char c = (unsigned char)s[i + k];
+
+			if ((c & 0xc0) != 0x80)
+				return false;
+			v = v << 6 | (c & 0x3f);
+		}
+		if (v < min || v > 0x10ffff || (v >= 0xd800 && v <= 0xdfff))
+			return false;
+		i += len;
+	}
+	return true;
+}

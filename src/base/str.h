@@ -38,3 +38,5 @@ bool name_valid(const char *s);
 bool str_starts(const char *s, const char *prefix);
 /* Copies if it fits, with the NUL; else -ENAMETOOLONG and out is empty. */
 int str_copy(char *out, size_t cap, const char *s) MUST_CHECK;
+/* Is this valid UTF-8 (no surrogates, no overlong forms)? */
+bool str_is_utf8(const char *s, size_t n);

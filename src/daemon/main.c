@@ -41,6 +41,7 @@ struct role {
 };
 
 static struct role roles[] = {
+	{ .program = PRODUCT "-scribe" },
 	{ .program = PRODUCT "-warden" },
 	{ .program = PRODUCT "-api" },
 };
@@ -135,7 +136,7 @@ static void stop_role(const struct role *r, int sig_fd)
 }
 
 /* The last one first: the api still needs the warden, to end what is only its
- * own (spares, the sandboxes of runs). */
+ * own (spares, the sandboxes of runs), and the scribe takes its last words. */
 static void stop_roles(int sig_fd)
 {
 	size_t i;

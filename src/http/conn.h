@@ -56,6 +56,8 @@ struct http_conn {
 	struct http_scan scan;
 	struct http_head head;
 	char id[HTTP_REQUEST_ID];
+	bool asked; /* on_answer() is to be called */
+	_Alignas(8) char note[HTTP_NOTE];
 	void *owner;
 	http_gone_fn *on_gone;
 
@@ -103,4 +105,5 @@ bool conn_wants_read(const struct http_conn *c);
 void conn_read(struct http_conn *c);
 
 /* reply.c */
+void conn_answered(struct http_conn *c, int status);
 void conn_flush(struct http_conn *c);

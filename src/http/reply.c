@@ -117,10 +117,20 @@ static void add_field(struct buf *b, const char *name, const char *value)
 	buf_puts(b, "\r\n");
 }
 
+void conn_answered(struct http_conn *c, int status)
+{
+	if (!c->asked)
+		return;
+	c->asked = false;
+	if (c->server->on_answer)
+		c->server->on_answer(c, status, c->server->ctx);
+}
+
 /* The head up to, not including, its last line. */
 static void add_head(struct http_conn *c, struct buf *b, int status,
 		     const struct http_field *extra)
 {
+	conn_answered(c, status);
 	buf_printf(b, "HTTP/1.1 %d %s\r\nDate: %s\r\nRequest-Id: %s\r\n",
 		   status, reason_of(status), server_date(c->server), c->id);
 	for (; extra && extra->name; extra++)

@@ -24,6 +24,11 @@ const char *http_request_id(const struct http_conn *c)
 	return c->id;
 }
 
+void *http_note(struct http_conn *c)
+{
+	return c->note;
+}
+
 struct http_server *http_conn_server(const struct http_conn *c)
 {
 	return c->server;
@@ -149,6 +154,8 @@ static void start_request(struct http_conn *c)
 	c->span = 0;
 	c->chunked = (struct http_chunked){ 0 };
 	timer_del(c->server->loop, &c->read_timer);
+	c->asked = true;
+	memset(c->note, 0, sizeof(c->note));
 	c->server->on_request(c, c->server->ctx);
 }
 

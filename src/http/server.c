@@ -62,6 +62,7 @@ static void conn_close(struct http_conn *c)
 	void *owner = c->owner;
 	http_gone_fn *on_gone = c->on_gone;
 
+	conn_answered(c, 0);
 	c->owner = NULL;
 	c->on_gone = NULL;
 	conn_forget(c);

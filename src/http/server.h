@@ -30,14 +30,21 @@
 struct http_conn;
 
 enum {
-	HTTP_REQUEST_ID = 17,      /* 16 hex digits and NUL */
-	HTTP_READ_MAX = 64 * 1024, /* largest piece of a streamed body */
-	HTTP_OUT_HIGH = 256 * 1024 /* queued for a client before we say stop */
+	HTTP_REQUEST_ID = 17,       /* 16 hex digits and NUL */
+	HTTP_READ_MAX = 64 * 1024,  /* largest piece of a streamed body */
+	HTTP_OUT_HIGH = 256 * 1024, /* queued for a client before we say stop */
+	HTTP_NOTE = 256             /* bytes */
 };
 
 struct http_server {
 	/* Set before http_server_start(); 0 means the default. */
 	void (*on_request)(struct http_conn *c, void *ctx);
+	/*
+	 * Once for each request that on_request() got, before the first byte
+	 * of its answer leaves; `status` 0: its client left without one. May
+	 * be NULL.
+	 */
+	void (*on_answer)(struct http_conn *c, int status, void *ctx);
 	void *ctx;
 	struct tls_context *tls; /* the caller's; NULL: plain */
 	unsigned max_conns;      /* 1024; more wait in the kernel's queue */
@@ -79,6 +86,8 @@ enum { HTTP_PEER_TEXT = 46 };
 void http_peer_text(const struct http_conn *c, char out[HTTP_PEER_TEXT]);
 bool http_is_tls(const struct http_conn *c);
 struct http_server *http_conn_server(const struct http_conn *c);
+/* HTTP_NOTE bytes for the server's owner, zero when a request starts. */
+void *http_note(struct http_conn *c);
 
 /*
  * Names the owner of a request, which all callbacks of it get. Call again to

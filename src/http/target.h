@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/str.h"
 #include "http/parse.h"
 
 /*
@@ -31,7 +32,9 @@ int http_query(const struct http_head *h, const char *name, char *out,
 /* Appends `s` percent-encoded, as one path segment or query value. */
 void http_encode(struct buf *b, const char *s);
 
-/* Is this valid UTF-8 (no surrogates, no overlong forms)? */
-bool http_is_utf8(const char *s, size_t n);
+static inline bool http_is_utf8(const char *s, size_t n)
+{
+	return str_is_utf8(s, n);
+}
 /* 0 to 15, or -1. */
 int http_hex_value(char c);

@@ -19,6 +19,9 @@ static const struct sock_filter code_agent[] = {
 static const struct sock_filter code_api[] = {
 #include "seccomp/api.inc"
 };
+static const struct sock_filter code_scribe[] = {
+#include "seccomp/scribe.inc"
+};
 static const struct sock_filter code_warden[] = {
 #include "seccomp/warden.inc"
 };
@@ -40,6 +43,7 @@ FILTER(sandbox);
 FILTER(child);
 FILTER(agent);
 FILTER(api);
+FILTER(scribe);
 FILTER(warden);
 FILTER(worker);
 

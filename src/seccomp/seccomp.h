@@ -23,6 +23,7 @@ extern const struct seccomp_filter filter_child;
 /* Our own programs: an unexpected call is a bug, or an attack, and kills. */
 extern const struct seccomp_filter filter_agent; /* superset of sandbox's */
 extern const struct seccomp_filter filter_api;
+extern const struct seccomp_filter filter_scribe;
 extern const struct seccomp_filter filter_warden;
 extern const struct seccomp_filter filter_worker;
 

@@ -295,7 +295,7 @@ def cli_result(p):
 
 
 class Instance:
-    ROLES = ("carreld", "carrel-api", "carrel-warden")
+    ROLES = ("carreld", "carrel-api", "carrel-warden", "carrel-scribe")
     RUN = None  # a directory in memory, as /run is on a server; or on disk
 
     def __init__(self, image="tiny", **conf):

@@ -1,6 +1,7 @@
 # suite: sanitized
 """Requests to the api role, with a warden that does as it is told."""
 
+import grp
 import json
 import os
 import socket
@@ -273,7 +274,7 @@ class Sandboxes(HttpCase):
         self.assertNotEqual(uid, 0)
         self.assertEqual(look(self.a.sock), ("0o660", 0, gid))
         self.assertEqual(look(self.a.state_dir), ("0o755", 0, 0))
-        self.assertEqual(look(f"{self.a.state_dir}/registry"), ("0o770", 0, gid))
+        self.assertEqual(look(f"{self.a.state_dir}/registry"), ("0o700", uid, gid))
         self.assertEqual(look(f"{self.a.state_dir}/registry/registry.db")[0],
                          "0o600")
 
@@ -285,7 +286,9 @@ class Sandboxes(HttpCase):
         self.assertEqual((status["NoNewPrivs"], status["Seccomp"]), ("1", "2"))
         self.assertNotIn("0", status["Uid"].split())
         self.assertNotIn("0", status["Gid"].split())
-        self.assertEqual(status["Groups"].strip(), "")
+        # To read the log, and nothing else.
+        self.assertEqual(status["Groups"].split(),
+                         [str(grp.getgrnam("carrel-log").gr_gid)])
         limits = harness.read(f"/proc/{self.a.proc.pid}/limits")
         self.assertRegex(limits, r"Max core file size +0 +0 ")
 

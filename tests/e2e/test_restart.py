@@ -12,7 +12,7 @@ import unittest
 import harness
 from harness import SLOW, wait_for
 
-ROLES = ("carrel-api", "carrel-warden", "carreld")
+ROLES = ("carrel-api", "carrel-warden", "carrel-scribe", "carreld")
 
 
 class Roles(harness.Case):

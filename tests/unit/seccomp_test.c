@@ -34,8 +34,8 @@ enum { HOLE_FIRST = 337, HOLE_LAST = 423 }; /* numbers that never existed */
 #define ALL(a) (sizeof(a) / sizeof((a)[0]))
 
 static const struct seccomp_filter *const filters[] = {
-	&filter_sandbox, &filter_agent,  &filter_child,
-	&filter_api,     &filter_warden, &filter_worker,
+	&filter_sandbox, &filter_agent,  &filter_child,  &filter_api,
+	&filter_warden,  &filter_worker, &filter_scribe,
 };
 static bool ran[ALL(filters)][BPF_MAXINSNS];
 static bool loaded_args; /* by the last run */
@@ -190,6 +190,7 @@ static void test_foreign(void)
 
 	for (size_t i = 0; i < ALL(filters); i++) {
 		bool kills = filters[i] == &filter_api ||
+			     filters[i] == &filter_scribe ||
 			     filters[i] == &filter_worker;
 		uint32_t want = kills ? KILL : E(ENOSYS);
 
@@ -366,6 +367,14 @@ static const struct vector worker_vectors[] = {
 #endif
 };
 
+static const struct vector scribe_vectors[] = {
+	{ 9, { 0, 4096, 3 }, ALLOW },  { 9, { 0, 4096, 4 }, KILL },
+	{ 10, { 0, 4096, 3 }, ALLOW }, { 10, { 0, 4096, 5 }, KILL },
+#ifndef SANITIZED
+	{ 16, { 0, TCGETS }, ALLOW },  { 16, { 0, TIOCSTI }, E(EPERM) },
+#endif
+};
+
 static const struct vector warden_vectors[] = {
 	{ 250, { 1 }, ALLOW },     { 250, { 0 }, E(EPERM) },
 	{ 250, { 11 }, E(EPERM) }, { 165, { 0 }, ALLOW },
@@ -495,6 +504,11 @@ static void test_roles(void)
 			KILL) == 0);
 	CHECK(count_not(&filter_worker, never_in_roles, ALL(never_in_roles),
 			KILL) == 0);
+	CHECK(count_not(&filter_scribe, never_in_roles, ALL(never_in_roles),
+			KILL) == 0);
+	CHECK(run(&filter_scribe, SYS_socket, NULL) == KILL);
+	CHECK(run(&filter_scribe, SYS_connect, NULL) == KILL);
+	CHECK(run(&filter_scribe, SYS_chmod, NULL) == KILL);
 	CHECK(run(&filter_worker, SYS_socket, NULL) == KILL);
 	CHECK(run(&filter_worker, SYS_connect, NULL) == KILL);
 	CHECK(run(&filter_worker, SYS_mknod, NULL) == KILL);
@@ -506,6 +520,7 @@ static void test_roles(void)
 			ALLOW) == 0);
 	for (long nr = LAST_KNOWN; nr < NR_END; nr++)
 		unlisted += run(&filter_api, nr, NULL) != KILL ||
+			    run(&filter_scribe, nr, NULL) != KILL ||
 			    run(&filter_worker, nr, NULL) != KILL;
 	CHECK(unlisted == 0);
 }
@@ -752,6 +767,7 @@ int main(void)
 	test_foreign();
 	test_vectors(&filter_sandbox, sandbox_vectors, ALL(sandbox_vectors));
 	test_vectors(&filter_api, api_vectors, ALL(api_vectors));
+	test_vectors(&filter_scribe, scribe_vectors, ALL(scribe_vectors));
 	test_vectors(&filter_worker, worker_vectors, ALL(worker_vectors));
 	test_vectors(&filter_warden, warden_vectors, ALL(warden_vectors));
 	test_roles();
@@ -759,6 +775,7 @@ int main(void)
 	test_coverage();
 	test_real();
 	test_exit(&filter_api);
+	test_exit(&filter_scribe);
 #ifndef SANITIZED /* the worker runs without the leak checker */
 	test_exit(&filter_worker);
 #endif

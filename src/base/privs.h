@@ -1,0 +1,17 @@
+/* From root to a role's own user, with no way back. */
+#pragma once
+
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "base/err.h"
+
+/* Its ids; root is refused. `key` is where the configuration names it. */
+int privs_find_user(const char *name, const char *key, uid_t *uid, gid_t *gid,
+		    struct err *e) MUST_CHECK;
+/*
+ * Gives up every capability and every id but these; sets no_new_privs, no
+ * core files and undumpable. The signal that tells of the parent's end stays.
+ */
+int privs_drop(uid_t uid, gid_t gid, const gid_t *groups, size_t n_groups,
+	       struct err *e) MUST_CHECK;

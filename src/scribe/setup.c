@@ -1,0 +1,113 @@
+/*
+ * The start as root: the log's directory, which belongs to the role's user,
+ * and the socket, which that user could not make.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/fd.h"
+#include "base/privs.h"
+#include "base/product.h"
+#include "scribe/scribe.h"
+
+/* `path` below `parent`, with its owner and mode. */
+static int own_dir(int parent_fd, const char *path, uid_t uid, gid_t gid,
+		   unsigned mode, struct err *e)
+{
+	AUTO_CLOSE int fd = -1;
+
+	if (mkdirat(parent_fd, path, 0700) < 0 && errno != EEXIST)
+		return err_sys(e, "create %s", path);
+	fd = openat(parent_fd, path,
+		    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return err_sys(e, "open %s", path);
+	if (fchown(fd, uid, gid) < 0 || fchmod(fd, mode) < 0)
+		return err_sys(e, "set the owner of %s", path);
+	return take_fd(&fd);
+}
+
+static int top_dir(const char *path, struct err *e)
+{
+	int fd;
+
+	if (mkdir(path, 0755) < 0 && errno != EEXIST)
+		return err_sys(e, "create %s", path);
+	fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return fd < 0 ? err_sys(e, "open %s", path) : fd;
+}
+
+/* run_dir/roles is as the warden makes it: whoever comes first. */
+static int make_socket(struct scribe *s, struct err *e)
+{
+	AUTO_CLOSE int run_fd = top_dir(s->conf.run_dir, e), roles_fd = -1;
+	const struct group *g = getgrnam(s->conf.group);
+	int fd;
+
+	if (run_fd < 0)
+		return run_fd;
+	if (!g)
+		return err_set(e, ENOENT,
+			       "group '%s' does not exist: 'make install' "
+			       "creates it",
+			       s->conf.group);
+	roles_fd = own_dir(run_fd, "roles", 0, g->gr_gid, 0750, e);
+	if (roles_fd < 0)
+		return roles_fd;
+	fd = unix_listen_at(roles_fd, "scribe.sock", SOCK_SEQPACKET, 0660);
+	if (fd < 0)
+		return err_set(e, -fd, "listen on scribe.sock: %s",
+			       strerror(-fd));
+	if (fchownat(roles_fd, "scribe.sock", 0, g->gr_gid, 0) < 0) {
+		err_sys(e, "set the owner of scribe.sock");
+		close(fd);
+		return -e->code;
+	}
+	s->listen_fd = fd;
+	return 0;
+}
+
+int scribe_set_up(struct scribe *s, struct err *e)
+{
+	AUTO_CLOSE int state_fd = -1;
+	uid_t uid;
+	gid_t gid, api_gid;
+
+	if (geteuid() != 0)
+		return err_set(e, EPERM,
+			       "needs root; it is started by " PRODUCT "d");
+	if (privs_find_user(s->conf.user, "user", &s->api_uid, &api_gid, e) <
+		    0 ||
+	    privs_find_user(s->conf.log_user, "log_user", &uid, &gid, e) < 0)
+		return -e->code;
+	umask(022);
+	state_fd = top_dir(s->conf.state_dir, e);
+	if (state_fd < 0)
+		return state_fd;
+	s->dir_fd = own_dir(state_fd, "audit", uid, gid, 0750, e);
+	if (s->dir_fd < 0)
+		return err_wrap(e, "%s", s->conf.state_dir);
+	return make_socket(s, e);
+}
+
+int scribe_drop_privileges(const struct scribe *s, struct err *e)
+{
+	const struct rlimit files = { 64, 64 };
+	uid_t uid;
+	gid_t gid;
+
+	if (privs_find_user(s->conf.log_user, "log_user", &uid, &gid, e) < 0)
+		return -e->code;
+	if (setrlimit(RLIMIT_NOFILE, &files) < 0)
+		return err_sys(e, "set limits");
+	umask(027);
+	return privs_drop(uid, gid, NULL, 0, e);
+}

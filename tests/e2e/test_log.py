@@ -1,0 +1,286 @@
+# suite: sanitized
+"""The log of a whole daemon: what is in it, what is not, and that nothing
+of it is lost, whoever dies when."""
+
+import contextlib
+import http.client
+import json
+import os
+import random
+import signal
+import socket
+import stat
+import subprocess
+import threading
+import time
+import unittest
+
+import harness
+from harness import SLOW, wait_for
+
+
+def audit_dir(i):
+    return f"{i.state_dir}/audit"
+
+
+def entries(i):
+    found = []
+    for name in sorted(os.listdir(audit_dir(i))):
+        if name.endswith(".log"):
+            with open(f"{audit_dir(i)}/{name}") as f:
+                text = f.read()
+            found += [json.loads(x) for x in text.split("\n")[:-1]]
+    return found
+
+
+def settled(i):
+    """Entries, once the log has all that was said."""
+    def done():
+        log = i.api("GET", "/v1/host").json["log"]
+        return log["up"] and log["waiting"] == 0
+    wait_for("the log has everything", done, 20 * SLOW)
+    return entries(i)
+
+
+def verify(i, *more):
+    return subprocess.run([f"{i.bin}/carrel-scribe", "--verify", audit_dir(i),
+                           *more], capture_output=True, text=True,
+                          timeout=60 * SLOW)
+
+
+class Content(harness.Case):
+    def test_the_life_of_a_sandbox(self):
+        r = self.i.api("POST", "/v1/sandboxes", {"name": "logged"})
+        box = r.json["id"]
+        self.i.rm(box)
+        got = [e for e in settled(self.i) if e["sandbox"] == box]
+        self.assertEqual([e["type"] for e in got],
+                         ["sandbox.create", "sandbox.ready", "sandbox.end",
+                          "api.call"])
+        create, ready, end, call = got
+        self.assertEqual(create["data"]["name"], "logged")
+        self.assertEqual(create["who"], "uid:0")
+        self.assertEqual(create["project"], "default")
+        self.assertEqual(create["request"], r.headers["Request-Id"])
+        self.assertEqual(ready["request"], r.headers["Request-Id"])
+        self.assertEqual(end["data"]["reason"], "was removed")
+        self.assertEqual(call["data"]["method"], "DELETE")
+        self.assertEqual(call["data"]["path"], f"/v1/sandboxes/{box}")
+        self.assertEqual(call["data"]["status"], 204)
+
+    def test_why_it_ended(self):
+        box = self.i.create(timeout="1s")
+        wait_for("it ends", lambda: box not in self.i.ids(), 10 * SLOW)
+        end, = (e for e in settled(self.i)
+                if e["sandbox"] == box and e["type"] == "sandbox.end")
+        self.assertIn("time is over", end["data"]["reason"])
+
+    def test_reads_are_left_out(self):
+        before = len(settled(self.i))
+        for path in ("/v1/host", "/v1/sandboxes", "/metrics", "/v1/images",
+                     "/healthz", "/no/such/path"):
+            self.i.api("GET", path)
+        new = [e for e in settled(self.i)[before:] if e["type"] == "api.call"]
+        self.assertEqual(new, [])
+
+    def test_failures_too(self):
+        r = self.i.api("POST", "/v1/sandboxes", {"cpus": "many"})
+        call = settled(self.i)[-1]
+        while call["type"].startswith("log."):
+            call = entries(self.i)[-2]
+        self.assertEqual(call["request"], r.headers["Request-Id"])
+        self.assertEqual(call["data"]["status"], 400)
+
+    def test_a_client_that_leaves(self):
+        s = socket.socket(socket.AF_UNIX)
+        s.connect(self.i.sock)
+        s.sendall(b"POST /v1/sandboxes HTTP/1.1\r\nHost: x\r\n"
+                  b"Content-Length: 100\r\n\r\n{")
+        time.sleep(0.1)
+        s.close()
+        wait_for("it is in the log", lambda: any(
+            e["type"] == "api.call" and e["data"]["status"] in (0, 400)
+            for e in entries(self.i)), 5 * SLOW)
+
+    def test_no_secrets(self):
+        words = {k: f"{k}-{random.getrandbits(64):016x}" for k in
+                 ("environment", "argument", "query", "bearer", "body",
+                  "stdin", "file", "header")}
+        box = self.i.create(env={"TOKEN": words["environment"]})
+        self.i.cli("exec", "--env", f"X={words['environment']}", box, "--",
+                   "sh", "-c", f"cat > /tmp/f; echo {words['file']} > /tmp/g",
+                   input=words["stdin"], check=0)
+        self.i.api("POST", f"/v1/sandboxes?key={words['query']}",
+                   {"name": "x", "junk": words["body"]},
+                   {"Authorization": f"Bearer {words['bearer']}"})
+        self.i.api("POST", f"/v1/sandboxes?key={words['query']}",
+                   {"name": "x", "junk": words["body"]},
+                   {"X-Thing": words["header"]})
+        self.i.rm(box)
+        settled(self.i)
+        files = [f"{audit_dir(self.i)}/{n}" for n in os.listdir(audit_dir(self.i))]
+        files.append(f"{self.i.state_dir}/registry/audit.spool")
+        for path in files:
+            with open(path, "rb") as f:
+                raw = f.read()
+            for kind, word in words.items():
+                self.assertNotIn(word.encode(), raw, f"{kind} in {path}")
+
+    def test_who_may_read_it(self):
+        for path in (audit_dir(self.i), f"{self.i.state_dir}/registry"):
+            self.assertEqual(stat.S_IMODE(os.stat(path).st_mode) & 0o027, 0, path)
+
+    def test_refusals_are_bounded(self):
+        """A crowd without a key does not fill the disk."""
+        before = len(settled(self.i))
+        conn = harness.UnixHTTP(self.i.sock, 60)
+        for _ in range(300):
+            conn.request("GET", "/v1/sandboxes",
+                         headers={"Authorization": "Basic x"})
+            conn.getresponse().read()
+        conn.close()
+        self.assertLess(len(settled(self.i)) - before, 60)
+
+
+class Deaths(harness.Case):
+    CONF = {"audit_segment_size": "64K", "max_sandboxes": 100}
+
+    def load(self, stop, made, removed):
+        """Creates and removes; what was answered is noted."""
+        while not stop.is_set():
+            try:
+                r = self.i.api("POST", "/v1/sandboxes", {}, timeout=20)
+                if r.status != 201:
+                    time.sleep(0.02)
+                    continue
+                box = r.json["id"]
+                made.append(box)
+                if self.i.api("DELETE", f"/v1/sandboxes/{box}",
+                              timeout=20).status == 204:
+                    removed.append(box)
+            except (OSError, http.client.HTTPException, ValueError):
+                time.sleep(0.02)
+
+    def check(self, made, removed):
+        got = settled(self.i)
+        v = verify(self.i)
+        self.assertEqual(v.returncode, 0, v.stdout)
+        self.assertEqual([e["seq"] for e in got], list(range(1, len(got) + 1)))
+        numbers = [e["spool"] for e in got if not e["type"].startswith("log.")]
+        self.assertEqual(numbers, list(range(1, len(numbers) + 1)),
+                         "a record is missing or twice")
+        self.assertFalse({"log.gap", "log.refused"} & {e["type"] for e in got})
+        for kind, boxes in (("sandbox.ready", made), ("sandbox.end", removed)):
+            have = [e["sandbox"] for e in got if e["type"] == kind]
+            self.assertEqual(set(boxes) - set(have), set(), kind)
+            self.assertEqual(len(have), len(set(have)), f"{kind} twice")
+
+    def test_killed_under_load(self):
+        stop, made, removed = threading.Event(), [], []
+        threads = [threading.Thread(target=self.load, args=(stop, made, removed))
+                   for _ in range(3)]
+        for t in threads:
+            t.start()
+        rounds = 12 if harness.SANITIZED else 30
+        kinds = (["carrel-scribe"], ["carrel-api"],
+                 ["carrel-scribe", "carrel-api"], ["carrel-api", "carrel-scribe"])
+        for n in range(rounds):
+            time.sleep(random.uniform(0.02, 0.3))
+            for role in kinds[n % len(kinds)]:
+                with contextlib.suppress(KeyError, ProcessLookupError):
+                    self.i.kill_role(role)
+        stop.set()
+        for t in threads:
+            t.join(60 * SLOW)
+        self.i.wait_ready()
+        self.assertGreater(len(made), rounds)
+        self.check(made, removed)
+
+    def test_the_supervisor(self):
+        made = [self.i.create() for _ in range(3)]
+        self.i.kill_role("carreld")
+        self.i.daemon.wait()
+        wait_for("the roles have ended", lambda: not self.i.pids(), 10 * SLOW)
+        self.i.start()
+        self.check(made, [])
+
+    def test_a_torn_end(self):
+        """As after a loss of power: half a line in the log. The spool has it."""
+        box = self.i.create()
+        self.i.end_daemon()
+        last = f"{audit_dir(self.i)}/" + sorted(
+            n for n in os.listdir(audit_dir(self.i)) if n.endswith(".log"))[-1]
+        signed = os.path.getsize(last)
+        with open(last, "a") as f:
+            f.write('{"seq":123,"time":"2026')
+        self.i.start()
+        got = settled(self.i)
+        self.assertIn("log.cut", [e["type"] for e in got])
+        self.assertGreater(os.path.getsize(last), signed)
+        self.assertEqual(verify(self.i).returncode, 0)
+        self.assertIn(box, self.i.ids())
+
+
+class Away(harness.Case):
+    CONF = {"audit_spool_size": "64K"}
+
+    def test_the_scribe_is_away(self):
+        box = self.i.create()
+        pid = self.i.pids()["carrel-scribe"][0]
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            def refused():
+                r = self.i.api("POST", "/v1/sandboxes", {"cpus": "x" * 50})
+                return r if r.status == 503 else None
+            r = wait_for("the spool is full", refused, 30 * SLOW, step=0)
+            self.assertEqual(r.json["error"], "log_unavailable")
+            self.assertEqual(self.i.api("GET", "/v1/sandboxes").status, 200)
+            for _ in range(300):  # refused ones do not make it grow for ever
+                self.assertTrue(refused())
+            size = os.path.getsize(f"{self.i.state_dir}/registry/audit.spool")
+            self.assertLess(size, 100 << 10)
+            self.i.rm(box)  # ending things works
+        finally:
+            os.kill(pid, signal.SIGCONT)
+
+        def works():
+            return self.i.api("POST", "/v1/sandboxes", {}).status == 201
+        wait_for("it works again", works, 10 * SLOW)
+        got = settled(self.i)
+        types = [e["type"] for e in got]
+        missed = sum(e["data"]["entries"] for e in got
+                     if e["type"] == "api.missed")
+        self.assertGreater(missed, 0)
+        self.assertNotIn("log.gap", types)
+        self.assertEqual(verify(self.i).returncode, 0)
+
+
+class SmallSpool(harness.Case):
+    IMAGE = None
+
+    def test_it_shrinks_under_load(self):
+        path = f"{self.i.state_dir}/registry/audit.spool"
+        conn = harness.UnixHTTP(self.i.sock, 60)
+        top = 0
+        for n in range(40):
+            for _ in range(200):
+                conn.request("POST", "/v1/sandboxes", b"no JSON")
+                conn.getresponse().read()
+            size = os.path.getsize(path)
+            if size < top:
+                break
+            top = size
+        conn.close()
+        wait_for("it is small", lambda: os.path.getsize(path) < 1 << 20,
+                 10 * SLOW)
+        self.assertGreater(top, 500 << 10)
+        self.i.kill_role("carrel-api")
+        self.i.wait_ready()
+        got = settled(self.i)
+        numbers = [e["spool"] for e in got if not e["type"].startswith("log.")]
+        self.assertEqual(numbers, list(range(1, len(numbers) + 1)))
+        self.assertEqual(verify(self.i).returncode, 0)
+
+
+if __name__ == "__main__":
+    harness.main()
