@@ -75,7 +75,9 @@ struct http_conn {
 
 	bool answering;   /* a streamed answer has begun */
 	bool no_content;  /* ... to a HEAD request */
-	bool raw_content; /* ... to an HTTP/1.0 client: ends with the socket */
+	bool raw_content; /* ... without chunks: ends with the socket, or is */
+	bool sized;       /* ... of a length that was told */
+	uint64_t owed;    /* what is missing of it */
 	bool stopped;     /* its producer waits for on_ready */
 	bool draining;    /* ... until nothing is queued */
 	bool close_after; /* no further request on this connection */

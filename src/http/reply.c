@@ -2,6 +2,7 @@
  * The writing half of a connection. An answer is put together in one buffer
  * and leaves in one send(); output is watched only when that did not fit.
  */
+#include <assert.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -241,22 +242,41 @@ void http_error(struct http_conn *c, int status, const char *word,
 	http_reply_json(c, status, buf_data(&json), buf_len(&json));
 }
 
-void http_reply_start(struct http_conn *c, int status,
-		      const struct http_field *extra,
-		      void (*ready)(struct http_conn *c, void *owner))
+static void start_answer(struct http_conn *c, int status,
+			 const struct http_field *extra, http_end_fn *ready)
 {
 	c->answering = true;
 	c->on_ready = ready;
 	c->no_content = is_head(c);
-	c->raw_content = c->head.minor == 0;
 	c->continue_due = false;
 	add_head(c, &c->out, status, extra);
-	if (!c->raw_content)
+	if (c->sized)
+		buf_printf(&c->out, "Content-Length: %llu\r\n",
+			   (unsigned long long)c->owed);
+	else if (!c->raw_content)
 		buf_puts(&c->out, "Transfer-Encoding: chunked\r\n");
 	if (c->close_after)
 		buf_puts(&c->out, "Connection: close\r\n");
 	buf_puts(&c->out, "\r\n");
 	conn_kick(c);
+}
+
+void http_reply_start(struct http_conn *c, int status,
+		      const struct http_field *extra,
+		      void (*ready)(struct http_conn *c, void *owner))
+{
+	c->sized = false;
+	c->raw_content = c->head.minor == 0;
+	start_answer(c, status, extra, ready);
+}
+
+void http_reply_start_sized(struct http_conn *c, int status,
+			    const struct http_field *extra, uint64_t length,
+			    void (*ready)(struct http_conn *c, void *owner))
+{
+	c->sized = c->raw_content = true;
+	c->owed = length;
+	start_answer(c, status, extra, ready);
 }
 
 bool http_reply_data(struct http_conn *c, const void *p, size_t n)
@@ -265,6 +285,10 @@ bool http_reply_data(struct http_conn *c, const void *p, size_t n)
 		return false; /* on_gone() is on its way */
 	if (c->no_content)
 		return true;
+	if (c->sized) {
+		assert(n <= c->owed);
+		c->owed -= n;
+	}
 	if (c->raw_content)
 		buf_add(&c->out, p, n);
 	else
@@ -283,8 +307,19 @@ void http_reply_drain(struct http_conn *c)
 	conn_kick(c);
 }
 
+void http_reply_cut(struct http_conn *c)
+{
+	http_own(c, NULL, NULL);
+	c->broken = true;
+	conn_kick(c);
+}
+
 void http_reply_end(struct http_conn *c)
 {
+	if (c->sized && c->owed > 0 && !c->no_content) {
+		http_reply_cut(c);
+		return;
+	}
 	settle_body(c);
 	if (!c->no_content && !c->raw_content)
 		buf_puts(&c->out, HTTP_LAST_CHUNK);

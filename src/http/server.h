@@ -143,6 +143,10 @@ void http_error(struct http_conn *c, int status, const char *word,
 void http_reply_start(struct http_conn *c, int status,
 		      const struct http_field *extra,
 		      void (*ready)(struct http_conn *c, void *owner));
+/* The same for an answer of exactly `length` bytes. */
+void http_reply_start_sized(struct http_conn *c, int status,
+			    const struct http_field *extra, uint64_t length,
+			    void (*ready)(struct http_conn *c, void *owner));
 /* Always queues; false when HTTP_OUT_HIGH is reached: wait for `ready`. */
 bool http_reply_data(struct http_conn *c, const void *p, size_t n);
 /*
@@ -150,7 +154,14 @@ bool http_reply_data(struct http_conn *c, const void *p, size_t n);
  * who tell somebody else that the client has it.
  */
 void http_reply_drain(struct http_conn *c);
+/* Completes the answer; one that lacks bytes of its length is cut. */
 void http_reply_end(struct http_conn *c);
+/*
+ * The answer cannot be completed: the connection is closed in the middle of
+ * it, so that the client does not take it for whole. The request is no longer
+ * its owner's.
+ */
+void http_reply_cut(struct http_conn *c);
 
 /*
  * Answers 101 and hands over the connection (not watched) and the bytes that

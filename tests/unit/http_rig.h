@@ -190,6 +190,20 @@ static void rig_stream(struct http_conn *c)
 	rig_stream_more(c, j);
 }
 
+/* n bytes of an answer that was said to have `size`. */
+static void rig_sized(struct http_conn *c)
+{
+	struct rig_job *j = rig_job(c);
+	char n[24] = "0", size[24] = "0";
+
+	if (http_query(http_request(c), "n", n, sizeof(n)) == 1 &&
+	    http_query(http_request(c), "size", size, sizeof(size)) == 1)
+		j->left = strtoull(n, NULL, 10);
+	http_reply_start_sized(c, 200, NULL, strtoull(size, NULL, 10),
+			       rig_stream_more);
+	rig_stream_more(c, j);
+}
+
 /* Answers 101, what came behind the request, and the end. */
 static void rig_upgrade(struct http_conn *c, bool one_write)
 {
@@ -351,14 +365,15 @@ static const struct {
 	const char *path;
 	void (*fn)(struct http_conn *c);
 } rig_routes[] = {
-	{ "/hello", rig_hello }, { "/echo", rig_echo },
-	{ "/sum", rig_sum },     { "/slow-sum", rig_sum },
-	{ "/early", rig_early }, { "/later", rig_later },
-	{ "/never", rig_never }, { "/stream", rig_stream },
-	{ "/up", rig_up },       { "/up-body", rig_up_body },
-	{ "/fail", rig_fail },   { "/peer", rig_peer },
-	{ "/stats", rig_stats }, { "/empty", rig_empty },
-	{ "/ws", rig_ws },       { "/ws-code", rig_ws_code },
+	{ "/hello", rig_hello },     { "/echo", rig_echo },
+	{ "/sum", rig_sum },         { "/slow-sum", rig_sum },
+	{ "/early", rig_early },     { "/later", rig_later },
+	{ "/never", rig_never },     { "/stream", rig_stream },
+	{ "/sized", rig_sized },     { "/up", rig_up },
+	{ "/up-body", rig_up_body }, { "/fail", rig_fail },
+	{ "/peer", rig_peer },       { "/stats", rig_stats },
+	{ "/empty", rig_empty },     { "/ws", rig_ws },
+	{ "/ws-code", rig_ws_code },
 };
 
 static void rig_on_request(struct http_conn *c, void *ctx)

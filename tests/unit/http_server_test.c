@@ -375,6 +375,28 @@ static void test_streamed_answer(void)
 	CHECK(!strstr(s, "chunked") && has(s, "Connection: close\r\n\r\n"));
 }
 
+/* An answer of a known length; one that ends too early ends the connection. */
+static void test_sized_answer(void)
+{
+	AUTO_CLOSE int fd = dial(0);
+	const char *s;
+
+	put(fd,
+	    GET("/sized?n=5&size=5") GET("/sized?n=0&size=0") GET("/hello"));
+	s = get_until(fd, "hi");
+	CHECK(has(s, "Content-Length: 5\r\n\r\nzzzzzHTTP/1.1"));
+	CHECK(has(s, "Content-Length: 0\r\n\r\nHTTP/1.1"));
+	CHECK(!strstr(s, "chunked"));
+	put(fd,
+	    "HEAD /sized?n=5&size=5 HTTP/1.1\r\nHost: h\r\n\r\n" GET("/hello"));
+	s = get_until(fd, "hi");
+	CHECK(has(s, "Content-Length: 5\r\n\r\nHTTP/1.1"));
+	s = talk(0, "GET /sized?n=5&size=5 HTTP/1.0\r\n\r\n");
+	CHECK(has(s, "Content-Length: 5\r\nConnection: close\r\n\r\nzzzzz"));
+	s = talk(0, GET("/sized?n=5&size=7") GET("/hello"));
+	CHECK(!strstr(s, "zz\r") && !strstr(s, "hi"));
+}
+
 #define UP "Connection: Upgrade\r\nUpgrade: test/1\r\n"
 
 static void test_upgrade(void)
@@ -481,6 +503,7 @@ int main(void)
 	test_early_answer();
 	test_gone();
 	test_streamed_answer();
+	test_sized_answer();
 	test_upgrade();
 	test_timeouts();
 	test_max_conns();
