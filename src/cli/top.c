@@ -14,7 +14,7 @@
 #include "cli/show.h"
 #include "cli/term.h"
 
-enum { ONCE_MS = 500, LINE_CAP = 512 };
+enum { ONCE_MS = 500, FIRST_MS = 200, LINE_CAP = 512 };
 
 /* --- stats --- */
 
@@ -226,6 +226,7 @@ static int refresh(struct cli *cli, uint64_t every_ms)
 
 	term_raw(true);
 	term_screen(true);
+	poll(NULL, 0, FIRST_MS); /* a share is of a time */
 	do {
 		now = take_sample(cli);
 		term_size(&rows, &cols);
