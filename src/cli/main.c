@@ -88,6 +88,15 @@ const struct verb all_verbs[] = {
 	  .fn = verb_inspect,
 	  .args = "[OPTIONS] SANDBOX...",
 	  .help = "show all that is known about sandboxes" },
+	{ .name = "port",
+	  .fn = verb_port,
+	  .args = "[OPTIONS] SANDBOX PORT [LOCALPORT]",
+	  .help = "make a port of a sandbox one of this machine",
+	  .notes = "Listens on 127.0.0.1 until it is interrupted, and prints "
+		   "where. LOCALPORT is by\n"
+		   "default the same number; 0 is any that is free.",
+	  .examples = PRODUCT " port work 8000\n" PRODUCT
+			      " port work 8000 --url\n" },
 	{ .name = "update",
 	  .fn = verb_update,
 	  .args = "[OPTIONS] SANDBOX",

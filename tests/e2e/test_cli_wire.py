@@ -1100,6 +1100,99 @@ class Usage(unittest.TestCase):
             self.assertEqual(s.cli("update", "work", "--image", "x")[0], 2)
 
 
+class Port(unittest.TestCase):
+    def serve(self, body, *args):
+        """A server whose tunnels are body(sock); (server, process, port)."""
+        def script(peer, req):
+            if req.method == "GET":
+                peer.answer(200, b'{"spec": {"ports": {"web": 80}}}')
+                return
+            if req.fields.get("upgrade") != "carrel-tcp/1":
+                peer.answer(200, b'{"url": "http://x/?carrel_token=\\u001b"}')
+                return
+            peer.sock.sendall(b"HTTP/1.1 101 Switching\r\nConnection: "
+                              b"Upgrade\r\nUpgrade: carrel-tcp/1\r\n\r\n")
+            body(peer.sock)
+        return Server(script)
+
+    def start(self, s, *args):
+        p = s.popen("port", *args)
+        self.addCleanup(p.stdin.close)
+        self.addCleanup(p.stdout.close)
+        self.addCleanup(p.stderr.close)
+        self.addCleanup(p.wait)
+        self.addCleanup(p.kill)
+        host, port = p.stdout.readline().decode().split(":")
+        self.assertEqual(host, "127.0.0.1")
+        return int(port)
+
+    def test_bytes_and_ends(self):
+        """Each side's end is passed on, and the other may still talk."""
+        data = os.urandom(3 << 20)
+
+        def body(sock):
+            got = b""
+            while piece := sock.recv(1 << 16):
+                got += piece
+            sock.sendall(hashlib.sha256(got).digest() + got[:1 << 20])
+        with self.serve(body) as s:
+            port = self.start(s, "work", "8000", "0")
+            c = socket.create_connection(("127.0.0.1", port))
+            c.sendall(data)
+            c.shutdown(socket.SHUT_WR)
+            got = b""
+            while piece := c.recv(1 << 16):
+                got += piece
+            c.close()
+        self.assertEqual(got, hashlib.sha256(data).digest() + data[:1 << 20])
+        self.assertEqual(s.requests[-1].target, "/v1/sandboxes/work/tcp/8000")
+
+    def test_several(self):
+        with self.serve(lambda sock: sock.sendall(sock.recv(9))) as s:
+            port = self.start(s, "work", "web", "0")
+            for n in range(5):
+                with socket.create_connection(("127.0.0.1", port)) as c:
+                    c.sendall(b"%d" % n)
+                    self.assertEqual(c.recv(9), b"%d" % n)
+            self.assertTrue(s.requests[-1].target.endswith("/tcp/80"))
+
+    def test_nobody_listens_inside(self):
+        def script(peer, req):
+            if req.method == "GET":
+                peer.answer(200, b"{}")
+            else:
+                peer.answer(502, b'{"message": "nobody listens on 81"}')
+        with Server(script) as s:
+            p = s.popen("port", "work", "81", "0")
+            port = int(p.stdout.readline().decode().split(":")[1])
+            with socket.create_connection(("127.0.0.1", port)) as c:
+                self.assertEqual(c.recv(9), b"")
+            self.assertEqual(p.stderr.readline(),
+                             b"carrel: nobody listens on 81\n")
+            p.terminate()
+            p.communicate()
+
+    def test_refusals(self):
+        with self.serve(None) as s, socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            for args, word in ((["work", "0"], "not a port"),
+                               (["work", "65536"], "not a port"),
+                               (["work", "other"], "not a port"),
+                               (["work", "1", str(taken.getsockname()[1])],
+                                "Address already in use")):
+                code, _, err = s.cli("port", *args)
+                self.assertEqual(code, 1, args)
+                self.assertIn(word, err)
+
+    def test_url(self):
+        with self.serve(None) as s:
+            code, out, _ = s.cli("port", "--url", "--ttl", "5m", "work", "web")
+        self.assertEqual((code, out), (0, b"http://x/?carrel_token=?\n"))
+        self.assertEqual(s.requests[-1].target,
+                         "/v1/sandboxes/work/ports/80/token")
+        self.assertEqual(json.loads(s.requests[-1].body), {"ttl": 300})
+
+
 class Shell(unittest.TestCase):
     def test_in_a_sandbox(self):
         seen = {}
