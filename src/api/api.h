@@ -11,6 +11,7 @@
 
 #include "api/audit.h"
 #include "api/auth.h"
+#include "api/event.h"
 #include "api/images.h"
 #include "api/keys.h"
 #include "api/metrics.h"
@@ -47,6 +48,7 @@ struct api {
 	struct images images;
 	struct metrics metrics;
 	struct audit_log audit;
+	struct events events;
 	unsigned n_relays, n_imports;
 	size_t run_bytes; /* output that is kept for requests to run */
 	struct timer late;       /* the warden did not come up in time */

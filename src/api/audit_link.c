@@ -187,7 +187,7 @@ static void shrink_spool(struct audit_log *l)
 static void on_ack(struct api *a, const struct scribe_msg *m)
 {
 	struct audit_log *l = &a->audit;
-	bool first = !l->up;
+	bool first = !l->up, grown = m->seq != l->seq;
 
 	/* A number that it has and we would use again: start over from disk. */
 	if (m->written >= l->next)
@@ -206,6 +206,8 @@ static void on_ack(struct api *a, const struct scribe_msg *m)
 		l->pause_ms = PAUSE_MIN_MS;
 		audit_link_poke(a, true);
 	}
+	if (grown)
+		events_wake(a);
 	tell_waits(l);
 	shrink_spool(l);
 }

@@ -204,6 +204,7 @@ int main(int argc, char **argv)
 		die("event loop: %s", strerror(-r));
 	keys_init(a);
 	boxes_init(a);
+	events_init(a);
 	images_init(a);
 	load(a);
 	start(a);
