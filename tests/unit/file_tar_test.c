@@ -3,8 +3,8 @@
 
 #include <sys/sysmacros.h>
 
-#include "agent/file/tar.h"
 #include "check.h"
+#include "wire/tar.h"
 
 static void pad(void)
 {

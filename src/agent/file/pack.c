@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 #include "agent/file/file.h"
-#include "agent/file/tar.h"
 #include "base/auto.h"
+#include "wire/tar.h"
 
 enum {
 	SMALL = 16 * 1024, /* content that is joined with its header */

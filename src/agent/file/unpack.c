@@ -18,9 +18,9 @@
 #include <unistd.h>
 
 #include "agent/file/file.h"
-#include "agent/file/tar.h"
 #include "base/auto.h"
 #include "base/fd.h"
+#include "wire/tar.h"
 
 enum {
 	MODE_MASK = 01777,

@@ -1,4 +1,4 @@
-#include "agent/file/tar.h"
+#include "wire/tar.h"
 
 #include <errno.h>
 #include <stddef.h>
