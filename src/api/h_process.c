@@ -400,6 +400,18 @@ static const struct route_query wait_query[] = {
 	{ 0 },
 };
 
+static const struct route_query terminal_query[] = {
+	{ "command", "string", "a line for /bin/sh -c; else a login shell" },
+	{ "user", "string", "a name or a number" },
+	{ "cwd", "string", "where it starts; the user's home" },
+	{ "rows", "integer", "its size" },
+	{ "cols", "integer", NULL },
+	{ "tag", "string", "a name to find the process by" },
+	{ "process", "integer", "instead: a process that has a terminal" },
+	{ "stdout", "integer", "with it: the offset to begin at" },
+	{ 0 },
+};
+
 const struct route process_routes[] = {
 	{ "POST", "/v1/sandboxes/{id}/processes", h_start, SCOPE_USE, 0,
 	  "Start a process", start_query, "ProcessRequest", "Started", 201 },
@@ -423,5 +435,8 @@ const struct route process_routes[] = {
 	{ "POST", "/v1/sandboxes/{id}/run", h_process_run, SCOPE_USE, 0,
 	  "Run a process to its end, and get its output", NULL, "RunRequest",
 	  "RunResult", 200 },
+	{ "GET", "/v1/sandboxes/{id}/terminal", h_terminal, SCOPE_USE, 0,
+	  "A terminal: upgrade to a WebSocket", terminal_query, NULL, NULL,
+	  101 },
 	{ 0 },
 };

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "api/api.h"
+#include "api/json_text.h"
 #include "api/reply.h"
 #include "base/auto.h"
 #include "base/str.h"
@@ -362,6 +363,15 @@ json_t *started_json(uint32_t number, uint32_t pid, const char *tag)
 	return json_pack("{s:I, s:I, s:s?}", "number", (json_int_t)number,
 			 "pid", (json_int_t)pid, "tag",
 			 tag && *tag ? tag : NULL);
+}
+
+json_t *error_json(const struct err *e)
+{
+	const char *word;
+
+	reply_status(e->code, &word);
+	return json_pack("{s:s, s:o}", "error", word, "message",
+			 json_lossy(e->msg, strlen(e->msg)));
 }
 
 void reply_spawn_err(struct api *a, struct http_conn *c, const struct err *e)

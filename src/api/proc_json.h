@@ -65,6 +65,9 @@ json_t *exit_json(const struct exit_info *x);
 /* {"number", "pid", "tag"}; the tag "" is null. */
 json_t *started_json(uint32_t number, uint32_t pid, const char *tag);
 
+/* {"error", "message"}, with the words of HTTP answers. */
+json_t *error_json(const struct err *e);
+
 /*
  * Why a process did not run, from the agent or from us: an error of the
  * command (no such program) is the client's, and not that of a missing object.

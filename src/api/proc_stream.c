@@ -14,7 +14,6 @@
 #include "api/json_text.h"
 #include "api/proc_json.h"
 #include "api/process.h"
-#include "api/reply.h"
 #include "http/target.h"
 
 enum { PIECE = 32 * 1024 }; /* of an event */
@@ -176,15 +175,6 @@ static void on_gap(struct process *p, unsigned stream, uint64_t lost)
 			  NULL);
 }
 
-static json_t *error_json(const struct err *e)
-{
-	const char *word;
-
-	reply_status(e->code, &word);
-	return json_pack("{s:s, s:s, s:o}", "type", "error", "error", word,
-			 "message", json_lossy(e->msg, strlen(e->msg)));
-}
-
 static void on_ended(struct process *p, const struct exit_info *x,
 		     const struct err *e)
 {
@@ -196,9 +186,9 @@ static void on_ended(struct process *p, const struct exit_info *x,
 		return;
 	}
 	ps->ended = true;
-	ps->last = x ? json_pack("{s:s, s:o}", "type", "exit", "exit",
-				 exit_json(x))
-		     : error_json(e);
+	ps->last = x ? json_pack("{s:o}", "exit", exit_json(x)) : error_json(e);
+	json_object_set_new(ps->last, "type",
+			    json_string(x ? "exit" : "error"));
 	if (!ps->waiting)
 		send_held(ps, true);
 	finish(ps);

@@ -40,7 +40,7 @@ struct route {
 
 /* Handlers that are a file of their own. */
 handler_fn h_sandbox_delete_all, h_image_put, h_process_list, h_process_run,
-	h_run_once;
+	h_run_once, h_terminal;
 extern const struct route_query kill_all_query[];
 
 /* Each ends at a NULL method. */

@@ -52,9 +52,9 @@ int spawn_put_spec(struct buf *out, uint32_t channel, const struct spawn *s,
 	struct spawn both = *s;
 	int r;
 
-	if (*s->user == '\0')
+	if (!s->user || *s->user == '\0')
 		both.user = spec->user;
-	if (*s->cwd == '\0' && !(s->flags & SPAWN_BUILTIN))
+	if ((!s->cwd || *s->cwd == '\0') && !(s->flags & SPAWN_BUILTIN))
 		both.cwd = spec->workdir;
 	if ((s->flags & SPAWN_BUILTIN) || json_object_size(spec->env) == 0)
 		return spawn_put(out, channel, &both);

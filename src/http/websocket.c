@@ -229,6 +229,8 @@ static void flush(struct websocket *ws)
 		if (n == -EAGAIN)
 			ws->blocked = true;
 		else if (n < 0) /* reading tells how it ended */
+			ws->deaf = true;
+		if (ws->deaf)
 			buf_clear(&ws->out);
 	}
 	if (buf_len(&ws->out) == 0 && ws->state == WS_DRAINING && !ws->shut) {
@@ -279,6 +281,13 @@ static void watch(struct websocket *ws)
 		ws->failure = -ENOMEM;
 }
 
+static bool is_ready(const struct websocket *ws)
+{
+	return ws->stopped && ws->state == WS_OPEN && !ws->failure &&
+	       !ws->deaf &&
+	       buf_len(&ws->out) < (ws->draining ? 1 : WS_OUT_HIGH / 2);
+}
+
 /* All that can be done now: messages, what they led to, and what is queued. */
 static void on_turn(struct deferred *d)
 {
@@ -289,9 +298,8 @@ static void on_turn(struct deferred *d)
 	ws->queued = false;
 	do {
 		flush(ws);
-		if (ws->stopped && buf_len(&ws->out) < WS_OUT_HIGH / 2 &&
-		    ws->state == WS_OPEN && !ws->failure) {
-			ws->stopped = false;
+		if (is_ready(ws)) {
+			ws->stopped = ws->draining = false;
 			ws->ops->ready(ws);
 		}
 	} while (!ws->failure && take_message(ws));
@@ -327,6 +335,12 @@ bool websocket_send(struct websocket *ws, bool text, const void *p, size_t n)
 	queue_turn(ws);
 	ws->stopped |= ws->ops->ready && buf_len(&ws->out) >= WS_OUT_HIGH;
 	return buf_len(&ws->out) < WS_OUT_HIGH;
+}
+
+void websocket_drain(struct websocket *ws)
+{
+	ws->stopped = ws->draining = ws->ops->ready != NULL;
+	queue_turn(ws);
 }
 
 void websocket_pause(struct websocket *ws)

@@ -57,12 +57,14 @@ struct websocket {
 	enum ws_state state;
 	struct ws_decoder decoder;
 	struct buf in, out;
-	bool paused;  /* the owner wants no messages */
-	bool stopped; /* the owner waits for ready() */
-	bool blocked; /* the socket is full; EPOLLOUT is watched */
-	bool shut;    /* our side of the connection is */
-	bool alive;   /* something moved since the last ping */
-	bool queued;  /* `turn` is */
+	bool paused;   /* the owner wants no messages */
+	bool stopped;  /* the owner waits for ready() */
+	bool draining; /* ... until nothing is queued */
+	bool deaf;     /* the peer takes nothing any more */
+	bool blocked;  /* the socket is full; EPOLLOUT is watched */
+	bool shut;     /* our side of the connection is */
+	bool alive;    /* something moved since the last ping */
+	bool queued;   /* `turn` is */
 	int failure;
 	unsigned code;
 	struct timer timer; /* the next ping, or the end of a close */
@@ -88,6 +90,11 @@ int websocket_start(struct websocket *ws, struct http_conn *c,
  * must be UTF-8. What is sent after a close is dropped.
  */
 bool websocket_send(struct websocket *ws, bool text, const void *p, size_t n);
+/*
+ * ready() is called once all that is queued has left, not earlier: for those
+ * who tell somebody else that the peer has it.
+ */
+void websocket_drain(struct websocket *ws);
 /* No messages until it is resumed: the peer's bytes wait in the kernel. */
 void websocket_pause(struct websocket *ws);
 void websocket_resume(struct websocket *ws);
