@@ -3,11 +3,15 @@
  * the listening socket it was started with and speaks frames (wire/frame.h).
  *
  *	conn.c		the connection: frames in, the order of frames out
- *	proc.c		one process = one channel, until its exit; reaping
- *	spawn.c		its request; pipes and terminals
- *	stream.c	what a process writes: a ring, offsets, windows
- *	input.c		what it reads
+ *	chan.c		channels: the clients of processes
+ *	proc.c		processes, from their start to their end; reaping
+ *	kept.c		those that exited, for who comes back late
+ *	spawn.c		requests; pipes and terminals
+ *	stream.c	what a process writes, into a ring (ring.c)
+ *	tap.c		what a channel gets of that: offsets, windows
+ *	input.c		what a process reads
  *	sink.c		output that nobody wants any more
+ *	pace.c		how fast that is read which nobody waits for
  *	child.c		between fork and exec
  *	spare.c		one child that waits there
  *	builtin.c	what is done in a child without an exec
@@ -26,6 +30,7 @@
 #include <sys/types.h>
 
 #include "agent/child.h"
+#include "agent/ring.h"
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/list.h"
@@ -34,65 +39,118 @@
 #include "wire/ps.h"
 
 enum {
-	PROCS_MAX = 1024,          /* of this connection and of lost ones */
-	ASKED_MAX = 8 * SPAWN_MAX, /* requests that are still arriving */
-	BROKERS_MAX = 32,          /* sudo commands at a time */
-	SINKS_MAX = 512,           /* pipes that outlived their process */
+	PROCS_MAX = 1024,             /* that have not exited, or are read */
+	CHANS_MAX = 2 * CHANNELS_MAX, /* those that will be refused, too */
+	ASKED_MAX = 8 * SPAWN_MAX,    /* requests that are still arriving */
+	INPUT_WAIT_MAX = 4 * WIRE_WINDOW, /* input of one process, of all */
+	BROKERS_MAX = 32,                 /* sudo commands at a time */
+	SINKS_MAX = 512,      /* pipes that outlived their process */
 	LOST_MS = 30 * 1000,  /* how long a lost client holds its writers */
 	OUT_MAX = 256 * 1024, /* unsent frames; then no more is read */
+	/* Exited processes that nobody is attached to. */
+	KEPT_MAX = 64,
+	KEPT_BYTES = 4 * 1024 * 1024, /* of their output, together */
+	KEPT_MS = 10 * 60 * 1000,
 };
 
 struct agent;
+struct chan;
 struct proc;
 
-/* Bytes [acked, end) are in the ring, at their offset modulo its size. */
+/* Something to read that nobody waits for. */
+struct paced {
+	struct list node; /* in agent.pace.waiting until it is its turn */
+	void (*turn)(struct paced *p);
+};
+
+/*
+ * One of the two outputs of a process. The ring has its last WIRE_WINDOW bytes,
+ * also those that everybody has seen.
+ */
 struct stream {
 	struct io io;
 	struct proc *proc;
+	struct paced paced;
+	struct ring ring;
+	uint64_t end;       /* bytes so far */
+	uint64_t held_from; /* what lost clients had, while they are awaited */
+	uint64_t stop_at;   /* while draining: the process's own output ends */
+	uint8_t number;     /* 1 or 2; 0: not in use */
+	bool draining;      /* the process has exited */
+	bool grown;         /* its pipe was made larger */
+	bool eof;
+};
+
+/* A stream as one channel sees it. */
+struct tap {
 	struct list ready; /* in agent.ready while it has frames to send */
-	uint8_t *ring;     /* WIRE_WINDOW bytes, made for the first one */
-	uint64_t acked, sent, end;
-	uint64_t stop_at; /* while draining: the process's own output ends */
-	uint8_t number;   /* 1 or 2; 0: not in use */
-	bool draining;    /* the process has exited */
-	bool grown;       /* its pipe was made larger */
-	bool eof, eof_sent;
+	struct chan *chan;
+	struct stream *stream;
+	uint64_t sent, acked;
+	bool gap; /* to be told with the greeting */
+	bool eof_sent;
+};
+
+/*
+ * A client of a process. Its input goes into one queue with that of others;
+ * the latest run of bytes of its own there tells how much of it is consumed.
+ */
+struct chan {
+	struct list node, of_proc; /* in agent.chans and proc.chans */
+	struct agent *agent;
+	struct proc *proc; /* NULL while its request arrives */
+	struct deferred deferred;
+	uint32_t number;
+	bool attached; /* not the one that asked for the process */
+	bool mute;     /* gets no output, and nobody waits for it */
+	bool greeted;  /* STARTED or ATTACHED was sent */
+	struct buf request;
+	struct tap out[2];
+	struct {
+		uint64_t end, told;       /* its own counting */
+		uint64_t run_at, run_end; /* that of struct input */
+		uint64_t waiting;         /* own bytes in the queue */
+		bool eof;
+	} in;
 };
 
 struct input {
 	struct io io; /* watched while `waiting` has bytes */
 	struct buf waiting;
-	uint64_t end, done, told; /* received, consumed, acknowledged */
-	bool eof;                 /* close after what is waiting */
-	bool line; /* the last byte was a newline, or there was none */
+	uint64_t end, done; /* received, consumed */
+	bool eof;           /* close after what is waiting */
+	bool line;          /* the last byte was a newline, or there was none */
 };
 
-enum proc_state { PROC_ASKED, PROC_STARTING, PROC_RUNNING, PROC_EXITED };
+enum proc_state { PROC_STARTING, PROC_RUNNING, PROC_EXITED };
 
 struct proc {
-	struct list node;
+	struct list node; /* in agent.procs, or in agent.kept */
+	struct list chans;
 	struct agent *agent;
 	struct deferred deferred;
 	enum proc_state state;
-	uint32_t channel;
 	uint32_t number; /* of this boot */
 	pid_t pid;
-	bool builtin; /* nobody but its client hears of it */
+	bool pty;
+	bool builtin;       /* nobody but its client hears of it */
+	unsigned n_readers; /* channels that are not mute */
+	struct timer lost;  /* set: a client was lost and may come back */
+	struct io status;
+	struct input in;
+	struct stream out[2];
+	uint64_t signals; /* that came before it ran */
+	struct exit_info exit;
+	struct {
+		uint64_t until_ms; /* 0: it is not in agent.kept */
+		size_t bytes;
+	} kept;
 	/* For `ps`: */
 	char user[PS_USER_MAX], tag[TAG_MAX + 1];
 	char *args; /* as /proc/PID/cmdline, at most PS_ARGS_MAX of it */
 	size_t args_len;
 	bool args_cut;
 	uint64_t started_ms;
-	bool pty;
-	bool lost; /* its connection is gone */
-	struct timer lost_timer;
-	struct buf request; /* while PROC_ASKED */
-	struct io status;
-	struct input in;
-	struct stream out[2];
-	uint64_t signals; /* that came before it ran */
-	struct exit_info exit;
 };
 
 struct agent {
@@ -111,37 +169,62 @@ struct agent {
 	uint8_t nonce[16];
 	bool greeted;       /* the peer's hello came */
 	struct buf in, out; /* of the connection */
-	struct list procs, ready, sinks;
-	unsigned n_procs, n_sinks;
-	uint32_t n_made;
+	struct list chans, procs, kept, ready, sinks;
+	unsigned n_chans, n_procs, n_kept, n_sinks;
+	size_t kept_bytes;
+	uint32_t last_number;
+	struct timer kept_timer;
+	struct {
+		struct list waiting;
+		struct timer timer;
+		long left; /* bytes that may be read until it fires */
+	} pace;
 	struct timer reap_timer, sudo_timer;
 };
 
 /* conn.c */
 int conn_listen(struct agent *a, int fd) MUST_CHECK;
-/* Where to append a frame for this process; NULL when nobody listens. */
-struct buf *conn_out(struct proc *p);
 /* Sends what there is; called at the end of every turn. */
 void conn_flush(struct loop *l);
 
+/* chan.c */
+struct chan *chan_find(struct agent *a, uint32_t number);
+struct chan *chan_new(struct agent *a, uint32_t number);
+/* The process was started for it. */
+void chan_join(struct chan *c, struct proc *p);
+void chan_attach(struct chan *c, const struct frame *f);
+/* STARTED or ATTACHED, once the process runs. */
+void chan_greet(struct chan *c);
+/* Tells the client why, and forgets the channel. */
+void chan_fail(struct chan *c, const struct err *e);
+/* Sends the exit once all output is out, and forgets the channel. */
+void chan_finish(struct chan *c);
+/* The client goes; `lost`: it may come back. */
+void chan_leave(struct chan *c, bool lost);
+
 /* proc.c */
-struct proc *proc_find(struct agent *a, uint32_t channel);
-struct proc *proc_new(struct agent *a, uint32_t channel);
-/* Tells the client why, and forgets the process. */
-void proc_fail(struct proc *p, const struct err *e);
+struct proc *proc_new(struct agent *a);
+/* By its number or, when that is 0, by its tag; builtins are not found. */
+struct proc *proc_find(struct agent *a, uint32_t number, const char *tag);
+void proc_drop(struct proc *p);
 /* A child was made: waits for its exec, its output and its end. */
 int proc_watch(struct proc *p, struct err *e) MUST_CHECK;
 void proc_signal(struct proc *p, int sig);
-void proc_detach(struct proc *p);
-/* The connection ended: nobody can name this process again. */
-void proc_lose(struct proc *p);
-/* Sends the exit once all output is out, and forgets the process. */
-void proc_finish(struct proc *p);
+/* A client that was lost may come back: output is held for it. */
+void proc_hold(struct proc *p, const struct chan *c);
+/* A channel left: others need not wait for it. Forgets what nobody needs. */
+void proc_left(struct proc *p);
 /* Reaps everything there is. */
 int reap_init(struct agent *a) MUST_CHECK;
 
+/* kept.c: it exited and has no channels. May forget others. */
+void kept_add(struct proc *p);
+/* Somebody came for it, or it goes. Harmless when it is not kept. */
+void kept_del(struct proc *p);
+
 /* spawn.c: a part of a request; the last one starts the process. */
-int spawn_ask(struct agent *a, const struct frame *f) MUST_CHECK;
+int spawn_ask(struct agent *a, struct chan *c,
+	      const struct frame *f) MUST_CHECK;
 
 /* spare.c */
 /* Makes one when nothing was started for a while, and settles the agent. */
@@ -156,20 +239,35 @@ bool spare_ended(struct agent *a, pid_t pid);
 /* stream.c */
 /* Starts to watch its descriptor. */
 int stream_open(struct stream *s, uint8_t number) MUST_CHECK;
-/* Nothing more comes from it, and what is there is forgotten. */
-void stream_drop(struct stream *s);
 void stream_done(struct stream *s);
+/* The oldest byte that is still there. */
+static inline uint64_t stream_start(const struct stream *s)
+{
+	return s->end > WIRE_WINDOW ? s->end - WIRE_WINDOW : 0;
+}
 /* The process ended: reads on to where its own output ends. */
 void stream_drain(struct stream *s);
-int stream_ack(struct stream *s, uint64_t offset) MUST_CHECK;
+/* There may be room now: somebody read, left or gave up. */
+void stream_resume(struct stream *s);
+
+/* tap.c */
+void tap_init(struct tap *t, struct chan *c, struct stream *s, uint64_t from);
+void tap_ready(struct tap *t);
+int tap_ack(struct tap *t, uint64_t offset) MUST_CHECK;
 /* Some frames: 1 and there may be more, 0 none, -EAGAIN, or -errno. */
-int streams_send(struct agent *a) MUST_CHECK;
+int taps_send(struct agent *a) MUST_CHECK;
 
 /* input.c */
-int input_add(struct proc *p, uint64_t offset, const void *data,
+int input_add(struct chan *c, uint64_t offset, const void *data,
 	      size_t n) MUST_CHECK;
-void input_eof(struct proc *p);
+void input_eof(struct chan *c);
 void input_done(struct proc *p);
+
+/* pace.c */
+void pace_init(struct agent *a);
+/* Whether something nobody waits for may be read; else it waits its turn. */
+bool pace_ask(struct agent *a, struct paced *p);
+void pace_spend(struct agent *a, ssize_t n);
 
 /* sink.c: takes the descriptor over. */
 void sink_add(struct agent *a, int fd);

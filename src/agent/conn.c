@@ -4,7 +4,7 @@
  * break the rules end the connection, never the agent.
  *
  * Order of what is sent: `out` first (frames that are small, and the rest of
- * one that was cut), then output straight from the rings (stream.c). When the
+ * one that was cut), then output straight from the rings (tap.c). When the
  * peer does not read, `out` grows up to OUT_MAX; then its frames are no longer
  * read either.
  */
@@ -32,30 +32,33 @@ static void conn_lost(struct agent *a)
 	buf_done(&a->in);
 	buf_done(&a->out);
 	a->greeted = false;
-	list_each (pos, tmp, &a->procs)
-		proc_lose(container_of(pos, struct proc, node));
+	list_each (pos, tmp, &a->chans)
+		chan_leave(container_of(pos, struct chan, node), true);
 }
 
-struct buf *conn_out(struct proc *p)
+static int on_ping(struct agent *a, struct chan *c, const struct frame *f)
 {
-	return p->lost || p->agent->conn.fd < 0 ? NULL : &p->agent->out;
-}
-
-static int on_ping(struct agent *a, struct proc *p, const struct frame *f)
-{
-	(void)p;
+	(void)c;
 	frame_put(&a->out, FRAME_PONG, 0, f->channel, f->payload, f->len);
 	return 0;
 }
 
-static int on_spawn(struct agent *a, struct proc *p, const struct frame *f)
+static int on_spawn(struct agent *a, struct chan *c, const struct frame *f)
 {
-	if (p && p->state != PROC_ASKED)
+	if (c && c->proc)
 		return -EBADMSG;
-	return spawn_ask(a, f);
+	return spawn_ask(a, c, f);
 }
 
-static int on_input(struct agent *a, struct proc *p, const struct frame *f)
+static int on_attach(struct agent *a, struct chan *c, const struct frame *f)
+{
+	if (c || a->n_chans >= CHANS_MAX)
+		return -EBADMSG;
+	chan_attach(chan_new(a, f->channel), f);
+	return 0;
+}
+
+static int on_input(struct agent *a, struct chan *c, const struct frame *f)
 {
 	struct unpack u = unpack_init(f->payload, f->len);
 	uint64_t offset = unpack_u64(&u);
@@ -63,20 +66,21 @@ static int on_input(struct agent *a, struct proc *p, const struct frame *f)
 	const void *data = unpack_rest(&u, &n);
 
 	(void)a;
-	return input_add(p, offset, data, n);
+	return input_add(c, offset, data, n);
 }
 
-static int on_input_eof(struct agent *a, struct proc *p, const struct frame *f)
+static int on_input_eof(struct agent *a, struct chan *c, const struct frame *f)
 {
 	(void)a;
 	(void)f;
-	input_eof(p);
+	input_eof(c);
 	return 0;
 }
 
-static int on_resize(struct agent *a, struct proc *p, const struct frame *f)
+static int on_resize(struct agent *a, struct chan *c, const struct frame *f)
 {
 	struct unpack u = unpack_init(f->payload, f->len);
+	const struct proc *p = c->proc;
 	struct winsize size = { 0 };
 
 	(void)a;
@@ -88,18 +92,18 @@ static int on_resize(struct agent *a, struct proc *p, const struct frame *f)
 	return 0;
 }
 
-static int on_signal(struct agent *a, struct proc *p, const struct frame *f)
+static int on_signal(struct agent *a, struct chan *c, const struct frame *f)
 {
 	int sig = f->payload[0];
 
 	(void)a;
 	if (sig < 1 || sig > 64)
 		return -EBADMSG;
-	proc_signal(p, sig);
+	proc_signal(c->proc, sig);
 	return 0;
 }
 
-static int on_ack(struct agent *a, struct proc *p, const struct frame *f)
+static int on_ack(struct agent *a, struct chan *c, const struct frame *f)
 {
 	struct unpack u = unpack_init(f->payload, f->len);
 	uint8_t number = unpack_u8(&u);
@@ -108,14 +112,16 @@ static int on_ack(struct agent *a, struct proc *p, const struct frame *f)
 	(void)a;
 	if (number < 1 || number > 2)
 		return -EBADMSG;
-	return stream_ack(&p->out[number - 1], offset);
+	return tap_ack(&c->out[number - 1], offset);
 }
 
-static int on_detach(struct agent *a, struct proc *p, const struct frame *f)
+static int on_detach(struct agent *a, struct chan *c, const struct frame *f)
 {
 	(void)a;
-	(void)f;
-	proc_detach(p);
+	if (f->payload[0] > 1)
+		return -EBADMSG;
+	if (c)
+		chan_leave(c, f->payload[0]);
 	return 0;
 }
 
@@ -124,9 +130,9 @@ static int on_detach(struct agent *a, struct proc *p, const struct frame *f)
  * have crossed the exit on its way.
  */
 static const struct handler {
-	int (*fn)(struct agent *a, struct proc *p, const struct frame *f);
+	int (*fn)(struct agent *a, struct chan *c, const struct frame *f);
 	uint32_t min, max; /* length of the payload */
-	bool living;       /* needs a process that is being run */
+	bool joined;       /* needs a process at the channel */
 	uint8_t flags;     /* that may be set */
 } handlers[] = {
 	[FRAME_PING] = { on_ping, 0, PING_MAX, false, 0 },
@@ -136,13 +142,14 @@ static const struct handler {
 	[FRAME_RESIZE] = { on_resize, 4, 4, true, 0 },
 	[FRAME_SIGNAL] = { on_signal, 1, 1, true, 0 },
 	[FRAME_ACK] = { on_ack, 9, 9, true, 0 },
-	[FRAME_DETACH] = { on_detach, 1, 1, true, 0 },
+	[FRAME_DETACH] = { on_detach, 1, 1, false, 0 },
+	[FRAME_ATTACH] = { on_attach, 0, FRAME_PAYLOAD_MAX, false, 0 },
 };
 
 static int handle(struct agent *a, const struct frame *f)
 {
 	const struct handler *h;
-	struct proc *p;
+	struct chan *c;
 
 	if (f->type >= ARRAY_LEN(handlers) || !handlers[f->type].fn)
 		return -EBADMSG;
@@ -151,10 +158,10 @@ static int handle(struct agent *a, const struct frame *f)
 		return -EBADMSG;
 	if (f->type != FRAME_PING && f->channel == 0)
 		return -EBADMSG;
-	p = proc_find(a, f->channel);
-	if (h->living && (!p || p->state == PROC_ASKED))
+	c = chan_find(a, f->channel);
+	if (h->joined && (!c || !c->proc))
 		return 0;
-	return h->fn(a, p, f);
+	return h->fn(a, c, f);
 }
 
 /* Whole frames of `in`, as long as their answers fit. */
@@ -237,7 +244,7 @@ void conn_flush(struct loop *l)
 		if (r == 0 && stalled)
 			r = take_frames(a);
 		if (r == 0)
-			r = buf_len(&a->out) > 0 ? 1 : streams_send(a);
+			r = buf_len(&a->out) > 0 ? 1 : taps_send(a);
 	}
 	if (a->conn.fd < 0)
 		return;

@@ -1,7 +1,8 @@
 /*
  * What a process reads: frames go straight into its pipe or terminal; what
- * does not fit waits, at most one window of it. Input for a process that has
- * closed its end is taken and forgotten, as a shell's pipe would.
+ * does not fit waits in one queue, at most a window of each channel. Input for
+ * a process that has closed its end is taken and forgotten, as a shell's pipe
+ * would. What a channel sent goes on when it leaves.
  */
 #include <errno.h>
 #include <termios.h>
@@ -22,23 +23,45 @@ void input_done(struct proc *p)
 	input_close(p);
 }
 
-/* Once per frame or write: at once when nothing waits, else by quarters. */
-static void tell(struct proc *p)
+/*
+ * How much of the channel's own input is consumed. Exactly, while it writes
+ * alone; where others came between, what was before its latest run of bytes
+ * counts when that is reached: later, never too early.
+ */
+static uint64_t consumed(struct chan *c)
 {
-	struct input *in = &p->in;
-	struct buf *out = conn_out(p);
-	uint64_t more = in->done - in->told;
+	uint64_t done = c->proc->in.done;
+
+	if (done >= c->in.run_end)
+		c->in.waiting = 0;
+	else if (done > c->in.run_at)
+		c->in.waiting = c->in.run_end - done;
+	return c->in.end - c->in.waiting;
+}
+
+/* Once per frame or write: at once when nothing waits, else by quarters. */
+static void tell(struct chan *c)
+{
+	uint64_t more = consumed(c) - c->in.told;
 	struct buf payload = { 0 };
 
-	if (!out || more == 0)
+	if (more == 0)
 		return;
-	if (buf_len(&in->waiting) > 0 && more < WIRE_WINDOW / 4)
+	if (buf_len(&c->proc->in.waiting) > 0 && more < WIRE_WINDOW / 4)
 		return;
-	in->told = in->done;
-	pack_u64(&payload, in->told);
-	frame_put(out, FRAME_INPUT_ACK, 0, p->channel, buf_data(&payload),
-		  buf_len(&payload));
+	c->in.told += more;
+	pack_u64(&payload, c->in.told);
+	frame_put(&c->agent->out, FRAME_INPUT_ACK, 0, c->number,
+		  buf_data(&payload), buf_len(&payload));
 	buf_done(&payload);
+}
+
+static void tell_all(struct proc *p)
+{
+	struct list *pos, *tmp;
+
+	list_each (pos, tmp, &p->chans)
+		tell(container_of(pos, struct chan, of_proc));
 }
 
 /* A terminal has no end: its reader is told by the end-of-file character. */
@@ -59,10 +82,12 @@ static void finish(struct proc *p)
 {
 	if (!p->in.eof || p->in.io.fd < 0 || buf_len(&p->in.waiting) > 0)
 		return;
-	if (p->pty)
-		end_terminal(p);
-	else
+	if (!p->pty) {
 		input_close(p);
+		return;
+	}
+	end_terminal(p);
+	p->in.eof = false; /* others may type on */
 }
 
 static void input_writable(struct io *io, uint32_t events)
@@ -80,7 +105,7 @@ static void input_writable(struct io *io, uint32_t events)
 	if (buf_len(&p->in.waiting) == 0)
 		io_del(&p->agent->loop, io);
 	finish(p);
-	tell(p);
+	tell_all(p);
 }
 
 /* As much as the pipe takes now; the rest waits for the loop. */
@@ -110,27 +135,47 @@ static void push(struct proc *p, const char *data, size_t n)
 		input_close(p);
 }
 
-int input_add(struct proc *p, uint64_t offset, const void *data, size_t n)
+/* Into the queue, and that to the process. */
+static void give(struct chan *c, const void *data, size_t n)
 {
+	struct proc *p = c->proc;
 	struct input *in = &p->in;
 
-	if (offset != in->end || in->eof ||
-	    n > WIRE_WINDOW - (size_t)(in->end - in->told))
+	if (c->in.run_end != in->end)
+		c->in.run_at = in->end;
+	in->end += n;
+	c->in.run_end = in->end;
+	c->in.waiting += n;
+	in->line = ((const char *)data)[n - 1] == '\n';
+	push(p, data, n);
+}
+
+int input_add(struct chan *c, uint64_t offset, const void *data, size_t n)
+{
+	struct input *in = &c->proc->in;
+	struct err e = { 0 };
+
+	if (offset != c->in.end || c->in.eof || (c->attached && !c->greeted) ||
+	    n > WIRE_WINDOW - (size_t)(c->in.end - c->in.told))
 		return -EBADMSG;
 	if (n == 0)
 		return 0;
-	in->end += n;
-	in->line = ((const char *)data)[n - 1] == '\n';
-	if (in->io.fd >= 0)
-		push(p, data, n);
-	else
-		in->done = in->end;
-	tell(p);
+	if (buf_len(&in->waiting) + n > INPUT_WAIT_MAX) {
+		err_set(&e, EAGAIN, "process %u does not read its input",
+			c->proc->number);
+		chan_fail(c, &e);
+		return 0;
+	}
+	c->in.end += n;
+	if (in->io.fd >= 0 && !in->eof)
+		give(c, data, n);
+	tell_all(c->proc);
 	return 0;
 }
 
-void input_eof(struct proc *p)
+void input_eof(struct chan *c)
 {
-	p->in.eof = true;
-	finish(p);
+	c->in.eof = true;
+	c->proc->in.eof = true;
+	finish(c->proc);
 }

@@ -149,9 +149,12 @@ static int MUST_CHECK start(void)
 	struct agent *a = &agent;
 	int r;
 
+	list_init(&a->chans);
 	list_init(&a->procs);
+	list_init(&a->kept);
 	list_init(&a->ready);
 	list_init(&a->sinks);
+	pace_init(a);
 	ps_init(a);
 	r = harden();
 	if (r < 0)

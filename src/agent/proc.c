@@ -1,52 +1,71 @@
 /*
- * One process of the client: PROC_ASKED while its request arrives, STARTING
- * until exec, RUNNING, EXITED until all of its output is sent. Also the duty
- * of PID 1: whatever ends in this sandbox is reaped here.
+ * A process: STARTING until exec, RUNNING, EXITED. Its channels come and go
+ * (chan.c); with the last of them gone it runs on, and once it has exited it is
+ * kept for a while. A builtin is only for its client and ends with it. Also the
+ * duty of PID 1: whatever ends in this sandbox is reaped here.
  */
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "agent/agent.h"
-#include "wire/pack.h"
 
 enum {
 	REAP_MAX = 256, /* in one turn: others have work, too */
 	REAP_PAUSE_MS = 1,
 };
 
-struct proc *proc_find(struct agent *a, uint32_t channel)
+static struct proc *find_in(struct list *list, uint32_t number, const char *tag)
 {
 	struct list *pos, *tmp;
 
-	list_each (pos, tmp, &a->procs) {
+	list_each (pos, tmp, list) {
 		struct proc *p = container_of(pos, struct proc, node);
 
-		if (p->channel == channel && !p->lost)
+		if (p->builtin)
+			continue;
+		if (number ? p->number == number : strcmp(p->tag, tag) == 0)
 			return p;
 	}
 	return NULL;
 }
 
-struct proc *proc_new(struct agent *a, uint32_t channel)
+struct proc *proc_find(struct agent *a, uint32_t number, const char *tag)
+{
+	struct proc *p = find_in(&a->procs, number, tag);
+
+	return p ? p : find_in(&a->kept, number, tag);
+}
+
+/* Of a process that lives as long as 2^32 others, too. */
+static uint32_t next_number(struct agent *a)
+{
+	do
+		a->last_number++;
+	while (a->last_number == 0 || proc_find(a, a->last_number, ""));
+	return a->last_number;
+}
+
+struct proc *proc_new(struct agent *a)
 {
 	struct proc *p = xcalloc(1, sizeof(*p));
 	int i;
 
 	p->agent = a;
-	p->channel = channel;
-	p->number = ++a->n_made;
+	p->number = next_number(a);
 	p->status.fd = p->in.io.fd = -1;
 	p->in.line = true;
+	list_init(&p->chans);
 	for (i = 0; i < 2; i++) {
 		p->out[i].proc = p;
 		p->out[i].io.fd = -1;
 		/* Without a descriptor there is nothing to wait for. */
-		p->out[i].eof = p->out[i].eof_sent = true;
-		list_init(&p->out[i].ready);
+		p->out[i].eof = true;
+		list_init(&p->out[i].paced.node);
 	}
 	list_add(&a->procs, &p->node);
 	a->n_procs++;
@@ -58,45 +77,29 @@ static void proc_free(struct deferred *d)
 	free(container_of(d, struct proc, deferred));
 }
 
-static void proc_drop(struct proc *p)
+void proc_drop(struct proc *p)
 {
 	struct agent *a = p->agent;
 
+	kept_del(p);
 	io_close(&a->loop, &p->status);
 	input_done(p);
 	stream_done(&p->out[0]);
 	stream_done(&p->out[1]);
-	buf_done(&p->request);
 	free(p->args);
-	timer_del(&a->loop, &p->lost_timer);
+	timer_del(&a->loop, &p->lost);
 	list_del(&p->node);
 	a->n_procs--;
 	loop_defer(&a->loop, &p->deferred, proc_free);
 }
 
-void proc_fail(struct proc *p, const struct err *e)
+/* It could not be started: its clients hear why. */
+static void proc_fail(struct proc *p, const struct err *e)
 {
-	struct buf *out = conn_out(p), payload = { 0 };
+	struct list *pos, *tmp;
 
-	if (out) {
-		pack_u32(&payload, (uint32_t)e->code);
-		pack_str(&payload, e->msg);
-		frame_put(out, FRAME_FAILED, 0, p->channel, buf_data(&payload),
-			  buf_len(&payload));
-		buf_done(&payload);
-	}
-	proc_drop(p);
-}
-
-void proc_finish(struct proc *p)
-{
-	struct buf *out = conn_out(p);
-
-	if (p->state != PROC_EXITED || !p->out[0].eof_sent ||
-	    !p->out[1].eof_sent)
-		return;
-	if (out)
-		exit_put(out, p->channel, &p->exit);
+	list_each (pos, tmp, &p->chans)
+		chan_fail(container_of(pos, struct chan, of_proc), e);
 	proc_drop(p);
 }
 
@@ -109,14 +112,13 @@ static void deliver(struct proc *p, int sig)
 
 static void proc_started(struct proc *p)
 {
-	struct buf *out = conn_out(p);
-	struct started s = { .pid = (uint32_t)p->pid, .number = p->number };
+	struct list *pos, *tmp;
 	int i;
 
 	p->state = PROC_RUNNING;
 	io_close(&p->agent->loop, &p->status);
-	if (out)
-		started_put(out, FRAME_STARTED, p->channel, &s);
+	list_each (pos, tmp, &p->chans)
+		chan_greet(container_of(pos, struct chan, of_proc));
 	for (i = 0; i < 64; i++)
 		if (p->signals >> i & 1)
 			deliver(p, i + 1);
@@ -157,38 +159,48 @@ void proc_signal(struct proc *p, int sig)
 		p->signals |= 1ULL << (sig - 1);
 }
 
-void proc_detach(struct proc *p)
+static void resume(struct proc *p)
 {
-	int i;
-
-	for (i = 0; i < 2; i++)
-		if (p->out[i].number)
-			stream_drop(&p->out[i]);
-	proc_finish(p);
+	stream_resume(&p->out[0]);
+	stream_resume(&p->out[1]);
 }
 
 static void lost_long(struct timer *t)
 {
-	proc_detach(container_of(t, struct proc, lost_timer));
+	resume(container_of(t, struct proc, lost));
 }
 
-void proc_lose(struct proc *p)
+void proc_hold(struct proc *p, const struct chan *c)
 {
 	int i;
 
-	if (p->lost)
-		return;
-	p->lost = true;
-	if (p->state == PROC_ASKED) {
+	/* The first of several that were lost at once may have had least. */
+	for (i = 0; i < 2; i++)
+		if (!p->lost.slot || c->out[i].acked < p->out[i].held_from)
+			p->out[i].held_from = c->out[i].acked;
+	timer_set(&p->agent->loop, &p->lost, LOST_MS, lost_long);
+}
+
+/* Nobody else may ever have what a builtin writes: it ends. */
+static void builtin_left(struct proc *p)
+{
+	if (p->state == PROC_EXITED)
 		proc_drop(p);
+	else
+		proc_signal(p, SIGHUP);
+}
+
+void proc_left(struct proc *p)
+{
+	bool alone = list_empty(&p->chans);
+
+	if (alone && p->builtin) {
+		builtin_left(p);
 		return;
 	}
-	for (i = 0; i < 2; i++)
-		list_del(&p->out[i].ready);
-	if (p->state == PROC_EXITED)
-		proc_detach(p);
-	else
-		timer_set(&p->agent->loop, &p->lost_timer, LOST_MS, lost_long);
+	resume(p);
+	if (alone && p->state == PROC_EXITED)
+		kept_add(p);
 }
 
 static uint64_t micros(const struct timeval *t)
@@ -198,6 +210,7 @@ static uint64_t micros(const struct timeval *t)
 
 static void proc_exited(struct proc *p, int status, const struct rusage *ru)
 {
+	struct list *pos, *tmp;
 	int i;
 
 	p->state = PROC_EXITED;
@@ -208,14 +221,13 @@ static void proc_exited(struct proc *p, int status, const struct rusage *ru)
 	p->exit.sys_us = micros(&ru->ru_stime);
 	p->exit.max_rss_bytes = (uint64_t)ru->ru_maxrss * 1024;
 	input_done(p);
-	if (p->lost) {
-		proc_detach(p);
-		return;
-	}
 	for (i = 0; i < 2; i++)
 		if (p->out[i].number)
 			stream_drain(&p->out[i]);
-	proc_finish(p);
+	if (list_empty(&p->chans))
+		proc_left(p);
+	list_each (pos, tmp, &p->chans)
+		chan_finish(container_of(pos, struct chan, of_proc));
 }
 
 static struct proc *find_pid(struct agent *a, pid_t pid)

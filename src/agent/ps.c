@@ -34,7 +34,6 @@ static int put(const struct ps *record)
 }
 
 static const enum ps_state states[] = {
-	[PROC_ASKED] = PS_STARTING,
 	[PROC_STARTING] = PS_STARTING,
 	[PROC_RUNNING] = PS_RUNNING,
 	[PROC_EXITED] = PS_EXITED,
@@ -138,17 +137,26 @@ static int put_tasks(void)
 	return r;
 }
 
-int builtin_ps(int argc, char **argv)
+static int put_procs(const struct list *list)
 {
 	struct list *pos, *tmp;
 	int r = 0;
 
-	list_each (pos, tmp, &the_agent->procs) {
-		struct proc *p = container_of(pos, struct proc, node);
+	list_each (pos, tmp, list) {
+		const struct proc *p = container_of(pos, struct proc, node);
 
-		if (!p->builtin && p->state != PROC_ASKED && r == 0)
+		if (!p->builtin && r == 0)
 			r = put_proc(p);
 	}
+	return r;
+}
+
+int builtin_ps(int argc, char **argv)
+{
+	int r = put_procs(&the_agent->kept);
+
+	if (r == 0)
+		r = put_procs(&the_agent->procs);
 	if (r == 0 && argc > 1 && strcmp(argv[1], "all") == 0)
 		r = put_tasks();
 	if (r < 0)

@@ -97,8 +97,7 @@ static int open_pipes(struct proc *p, const struct spawn *s, int fds[3],
 	if (s->flags & SPAWN_STDIN)
 		r = open_pipe(&p->in.io.fd, &fds[0], 1, e);
 	for (i = 0; i < 2 && r == 0; i++)
-		if (!(s->flags & SPAWN_DETACHED))
-			r = open_pipe(&p->out[i].io.fd, &fds[i + 1], 0, e);
+		r = open_pipe(&p->out[i].io.fd, &fds[i + 1], 0, e);
 	return r;
 }
 
@@ -117,12 +116,13 @@ static pid_t start_new(struct proc *p, const struct spawn *s, struct plan *plan,
 	return pid;
 }
 
-static int proc_fork(struct proc *p, const struct spawn *s, struct plan *plan,
+static int proc_fork(struct proc *p, const struct spawn *s,
+		     const struct buf *request, struct plan *plan,
 		     struct err *e)
 {
 	int r;
 
-	p->pid = spare_use(p->agent, plan, &p->request, &p->status.fd);
+	p->pid = spare_use(p->agent, plan, request, &p->status.fd);
 	if (p->pid == 0)
 		p->pid = start_new(p, s, plan, e);
 	if (p->pid < 0)
@@ -164,7 +164,8 @@ static void describe(struct proc *p, const struct spawn *s,
 	p->builtin = s->flags & SPAWN_BUILTIN;
 }
 
-static int proc_start(struct proc *p, const struct spawn *s, struct err *e)
+static int proc_start(struct proc *p, const struct spawn *s,
+		      const struct buf *request, struct err *e)
 {
 	struct agent *a = p->agent;
 	struct plan plan = {
@@ -194,46 +195,62 @@ static int proc_start(struct proc *p, const struct spawn *s, struct err *e)
 		r = open_pipes(p, s, plan.fds, e);
 	}
 	if (r == 0)
-		r = proc_fork(p, s, &plan, e);
+		r = proc_fork(p, s, request, &plan, e);
 	for (i = 0; i < 3; i++)
 		if (plan.fds[i] != a->null_fd && (i == 0 || !plan.tty))
 			close(plan.fds[i]);
-	if (r == 0 && s->flags & SPAWN_DETACHED)
-		proc_detach(p);
 	return r;
 }
 
-/* How many of this connection are living. */
-static unsigned count_own(const struct agent *a)
+static int check_tag(struct agent *a, const struct spawn *s, struct err *e)
 {
-	struct list *pos, *tmp;
-	unsigned n = 0;
+	const struct proc *p = *s->tag ? proc_find(a, 0, s->tag) : NULL;
 
-	list_each (pos, tmp, &a->procs)
-		if (!container_of(pos, struct proc, node)->lost)
-			n++;
-	return n;
+	if (p && !(s->flags & SPAWN_BUILTIN))
+		return err_set(e, EEXIST, "process %u has the tag %s",
+			       p->number, s->tag);
+	return 0;
 }
 
-static void spawn_asked(struct proc *p)
+static int chan_start(struct chan *c, const struct spawn *s, struct err *e)
 {
+	struct agent *a = c->agent;
+	struct proc *p;
+	int r = check_tag(a, s, e);
+
+	if (r < 0)
+		return r;
+	p = proc_new(a);
+	r = proc_start(p, s, &c->request, e);
+	if (r < 0) {
+		proc_drop(p);
+		return r;
+	}
+	c->mute = s->flags & SPAWN_DETACHED;
+	chan_join(c, p);
+	return 0;
+}
+
+static void spawn_asked(struct chan *c)
+{
+	struct agent *a = c->agent;
 	struct err e = { 0 };
 	struct spawn s = { 0 };
 	int r;
 
-	if (count_own(p->agent) > CHANNELS_MAX)
+	if (a->n_chans > CHANNELS_MAX || a->n_procs >= PROCS_MAX)
 		r = err_set(&e, EAGAIN,
-			    "%d processes are being run already; wait for one "
+			    "%u processes are being run already; wait for one "
 			    "of them to end",
-			    CHANNELS_MAX);
-	else if (spawn_get(buf_data(&p->request), buf_len(&p->request), &s) < 0)
+			    a->n_procs);
+	else if (spawn_get(buf_data(&c->request), buf_len(&c->request), &s) < 0)
 		r = err_set(&e, EINVAL, "the request is malformed");
 	else
-		r = proc_start(p, &s, &e);
+		r = chan_start(c, &s, &e);
 	spawn_done(&s);
-	buf_done(&p->request);
+	buf_done(&c->request);
 	if (r < 0)
-		proc_fail(p, &e);
+		chan_fail(c, &e);
 }
 
 /* Requests that have not come to their end yet. */
@@ -242,26 +259,24 @@ static size_t asked_bytes(const struct agent *a)
 	struct list *pos, *tmp;
 	size_t n = 0;
 
-	list_each (pos, tmp, &a->procs)
-		n += buf_len(&container_of(pos, struct proc, node)->request);
+	list_each (pos, tmp, &a->chans)
+		n += buf_len(&container_of(pos, struct chan, node)->request);
 	return n;
 }
 
-int spawn_ask(struct agent *a, const struct frame *f)
+int spawn_ask(struct agent *a, struct chan *c, const struct frame *f)
 {
-	struct proc *p = proc_find(a, f->channel);
-
-	if (!p) {
-		if (a->n_procs >= PROCS_MAX)
+	if (!c) {
+		if (a->n_chans >= CHANS_MAX)
 			return -EBADMSG;
-		p = proc_new(a, f->channel);
+		c = chan_new(a, f->channel);
 	}
-	if (f->len > SPAWN_MAX - buf_len(&p->request))
+	if (f->len > SPAWN_MAX - buf_len(&c->request))
 		return -EBADMSG;
 	if (f->flags & FRAME_MORE && asked_bytes(a) > ASKED_MAX)
 		return -EBADMSG;
-	buf_add(&p->request, f->payload, f->len);
+	buf_add(&c->request, f->payload, f->len);
 	if (!(f->flags & FRAME_MORE))
-		spawn_asked(p);
+		spawn_asked(c);
 	return 0;
 }

@@ -33,7 +33,10 @@ struct result {
 	uint64_t end[2]; /* offsets seen */
 	bool eof[2], broken, quiet;
 	uint64_t input_acked;
-	uint64_t sum; /* of stream 1, when quiet */
+	uint64_t sum;         /* of stream 1, when quiet */
+	const char *line;     /* what stream 1 repeats, when not NULL */
+	struct started about; /* it, or its process */
+	unsigned gaps;
 };
 
 static void client_send(struct client *c, struct buf *b)
@@ -152,6 +155,13 @@ static void on_output(struct client *c, struct result *r)
 		return;
 	}
 	r->end[stream - 1] += n;
+	if (r->line && stream == 1) {
+		size_t len = strlen(r->line);
+
+		for (i = 0; i < n; i++)
+			r->broken |= p[i] != (uint8_t)r->line[(at + i) % len];
+		return;
+	}
 	if (r->quiet)
 		for (i = 0; i < n; i++)
 			r->sum = r->sum * 31 + p[i];
@@ -167,8 +177,25 @@ static void client_note(struct client *c, struct result *r, bool ack)
 
 	switch (c->f.type) {
 	case FRAME_STARTED:
+	case FRAME_ATTACHED:
 		r->broken |= r->started;
 		r->started = true;
+		r->broken |= started_get(&c->f, &r->about) < 0;
+		if (c->f.type == FRAME_STARTED)
+			break;
+		r->input_acked = r->about.in;
+		for (stream = 0; stream < 2; stream++)
+			if (r->end[stream] == OFFSET_NOW)
+				r->end[stream] = 0; /* or a gap follows */
+		break;
+	case FRAME_GAP:
+		stream = unpack_u8(&u);
+		if (stream < 1 || stream > 2 || !r->started || r->eof[0])
+			r->broken = true;
+		else
+			r->end[stream - 1] = unpack_u64(&u);
+		r->broken |= !unpack_ok(&u);
+		r->gaps++;
 		break;
 	case FRAME_FAILED:
 		r->failed = (int)unpack_u32(&u);

@@ -113,8 +113,9 @@ static void test_spawn(void)
 	static char big[200000];
 	const char *argv[] = { "prog", big, "", NULL };
 	const char *env[] = { "A=b", NULL };
-	struct spawn s = { SPAWN_PTY, 10, 20, "me", "/x", "t", 3, 1, argv, env },
-		     got;
+	struct spawn
+		s = { SPAWN_PTY, 10, 20, "me", "/x", "t", 3, 1, argv, env },
+		got;
 	struct buf b = { 0 }, whole = { 0 };
 
 	memset(big, 'z', sizeof(big) - 1);

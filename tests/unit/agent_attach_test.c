@@ -1,0 +1,634 @@
+/*
+ * Processes that outlive their clients: the real agent, as in agent_test.c, and
+ * clients that come back, come late, read slowly or lie. AGENT_LONG=1 also
+ * waits for what takes half a minute.
+ */
+#include "agent_box.h"
+#include "agent_client.h"
+#include "check.h"
+#include <time.h>
+
+#include "wire/ps.h"
+
+/* Of a length that no window is a multiple of: a byte at the wrong place
+ * shows. */
+#define LINE "0123456789abcdef\n"
+#define WRITE_LINES "yes 0123456789abcdef | head -c %d"
+
+static struct client c;
+static struct box b;
+
+static void attach_as(uint32_t channel, uint32_t number, const char *tag,
+		      const struct result *r)
+{
+	struct attach at = { .number = number,
+			     .tag = tag,
+			     .out = { r->end[0], r->end[1] } };
+	struct buf out = { 0 };
+
+	attach_put(&out, channel, &at);
+	client_send(&c, &out);
+}
+
+static void detach(uint32_t channel, uint8_t lost)
+{
+	client_frame(&c, FRAME_DETACH, channel, &lost, 1);
+}
+
+static void reconnect(void)
+{
+	client_close(&c);
+	CHECK(client_open(&c, b.sock) == 1);
+}
+
+static void wait_started(struct result *r)
+{
+	while (!r->started && !r->ended && client_next(&c, REPLY_MS) == 1)
+		client_note(&c, r, true);
+}
+
+/* A shell command on this channel, started. */
+static struct result start(uint32_t channel, uint32_t flags, const char *tag,
+			   const char *command)
+{
+	const char *argv[] = { "sh", "-c", command, NULL };
+	struct spawn s = { .flags = flags, .tag = tag, .argv = argv };
+	struct result r = { 0 };
+
+	client_spawn(&c, channel, &s);
+	wait_started(&r);
+	return r;
+}
+
+/* What comes within a short while on this one channel. */
+static void listen_a_while(struct result *r, bool ack)
+{
+	while (!r->ended && client_next(&c, 200) == 1)
+		client_note(&c, r, ack);
+}
+
+static bool failed(uint32_t channel, int code, const char *text)
+{
+	struct result r = { 0 };
+	bool ok;
+
+	if (client_next(&c, REPLY_MS) != 1)
+		return false;
+	client_note(&c, &r, false);
+	ok = c.f.channel == channel && r.failed == code &&
+	     strstr(r.message, text);
+	if (!ok)
+		printf("# type %u failed %d: %s\n", c.f.type, r.failed,
+		       r.message);
+	return ok;
+}
+
+static bool attach_fails(uint32_t number, const char *tag, uint64_t out,
+			 int code, const char *text)
+{
+	struct result r = { .end = { out } };
+
+	attach_as(9, number, tag, &r);
+	return failed(9, code, text);
+}
+
+/* Attaches with what `r` has so far, and reads to the exit. */
+static void attach_to_end(uint32_t number, struct result *r)
+{
+	r->started = r->ended = false;
+	attach_as(3, number, NULL, r);
+	client_wait(&c, r);
+}
+
+/* Cut off again and again, in the middle of everything; no byte is missing. */
+static void test_reconnect(void)
+{
+	enum { TOTAL = 5000000 };
+	char command[80];
+	struct result r;
+	uint32_t number;
+	unsigned cuts = 0, frames;
+
+	snprintf(command, sizeof(command), WRITE_LINES "; exit 3", TOTAL);
+	r = start(1, 0, NULL, command);
+	r.line = LINE;
+	number = r.about.number;
+	while (!r.ended && !r.broken) {
+		for (frames = 0; frames < 1 + cuts % 7 && !r.ended; frames++) {
+			if (client_next(&c, REPLY_MS) != 1)
+				break;
+			/* Not all that was seen was acknowledged. */
+			client_note(&c, &r, frames % 2 == 0);
+		}
+		if (r.ended)
+			break;
+		if (cuts++ % 2) {
+			reconnect();
+		} else {
+			detach(1, 1);
+			/* What was under way for it comes before this. */
+			client_frame(&c, FRAME_PING, 0, NULL, 0);
+			while (client_next(&c, REPLY_MS) == 1 &&
+			       c.f.type != FRAME_PONG)
+				client_note(&c, &r, false);
+		}
+		if (r.ended)
+			break;
+		r.started = false;
+		attach_as(1, number, NULL, &r);
+	}
+	CHECK(cuts > 5 && r.gaps == 0 && !r.broken);
+	CHECK(r.end[0] == TOTAL && r.exit.code == 3 && r.eof[0] && r.eof[1]);
+	printf("# cut %u times\n", cuts);
+}
+
+/* Lost: it waits. Left: it runs on, and what was missed is told. */
+static void test_gap(void)
+{
+	enum { TOTAL = 1000000 };
+	char command[120];
+	struct result r, late = { .line = LINE };
+	uint32_t number;
+
+	snprintf(command, sizeof(command), WRITE_LINES "; sleep 0.3", TOTAL);
+	r = start(1, 0, "writer", command);
+	r.line = LINE;
+	number = r.about.number;
+	listen_a_while(&r, false);
+	CHECK(r.end[0] == WIRE_WINDOW && !r.ended && !r.broken);
+	detach(1, 1);
+	late.end[0] = OFFSET_NOW;
+	attach_as(2, 0, "writer", &late);
+	listen_a_while(&late, false);
+	CHECK(late.about.number == number && !late.about.pty && !late.ended);
+	CHECK(late.gaps == 1 && late.end[0] == 2 * WIRE_WINDOW && !late.broken);
+	/* Who only had a look does not end the wait for the lost one. */
+	detach(2, 0);
+	usleep(100000);
+	attach_to_end(number, &r);
+	CHECK(!r.broken && r.gaps == 0 && r.end[0] == TOTAL);
+	/* Nobody waits for one that left. */
+	r = start(1, 0, NULL, command);
+	r.line = LINE;
+	number = r.about.number;
+	listen_a_while(&r, false);
+	detach(1, 0);
+	usleep(100000);
+	attach_to_end(number, &r);
+	CHECK(!r.broken && r.gaps == 1 && r.end[0] == TOTAL);
+	/* From the beginning: the last window of it is there. */
+	late = (struct result){ .line = LINE };
+	attach_as(4, number, NULL, &late);
+	CHECK(client_next(&c, REPLY_MS) == 1 && c.f.type == FRAME_ATTACHED);
+	client_note(&c, &late, true);
+	CHECK(client_next(&c, REPLY_MS) == 1 && c.f.type == FRAME_GAP);
+	client_note(&c, &late, true);
+	CHECK(late.end[0] == TOTAL - WIRE_WINDOW);
+	client_wait(&c, &late);
+	CHECK(!late.broken && late.end[0] == TOTAL && late.exit.code == 0);
+	/* From the end: nothing but the end. */
+	late = (struct result){ .end = { OFFSET_NOW, OFFSET_NOW } };
+	late.line = LINE;
+	attach_as(4, number, NULL, &late);
+	while (!late.ended && client_next(&c, REPLY_MS) == 1) {
+		CHECK(c.f.type != FRAME_OUTPUT);
+		client_note(&c, &late, true);
+	}
+	CHECK(late.gaps == 1 && late.end[0] == TOTAL && late.eof[1]);
+}
+
+/* Frames of two channels, to each its own; `slow` does not acknowledge. */
+static void pump(struct result *fast, struct result *slow, int timeout_ms)
+{
+	while (!(fast->ended && slow->ended) &&
+	       client_next(&c, timeout_ms) == 1)
+		client_note(&c, c.f.channel == 1 ? fast : slow,
+			    c.f.channel == 1);
+}
+
+static void test_two_readers(void)
+{
+	enum { TOTAL = 2000000, STEP = 100000 };
+	char command[80];
+	struct result fast, slow = { .line = LINE };
+
+	snprintf(command, sizeof(command), WRITE_LINES, TOTAL);
+	fast = start(1, 0, NULL, command);
+	fast.line = LINE;
+	attach_as(2, fast.about.number, NULL, &slow);
+	pump(&fast, &slow, 200);
+	/* The fast one may have been ahead, by a window at most. */
+	CHECK(slow.started && !slow.ended && !fast.ended);
+	CHECK(fast.end[0] == slow.end[0] && fast.end[0] < TOTAL);
+	client_ack(&c, 2, 1, slow.end[0] - WIRE_WINDOW + STEP);
+	pump(&fast, &slow, 200);
+	CHECK(fast.end[0] == slow.end[0] && !fast.ended);
+	/* The slow one leaves: nothing holds the other. */
+	detach(2, 0);
+	slow.ended = true;
+	pump(&fast, &slow, REPLY_MS);
+	CHECK(fast.end[0] == TOTAL && fast.ended && !fast.broken);
+	CHECK(!slow.broken);
+}
+
+static void test_detached(void)
+{
+	struct result r = start(1, SPAWN_DETACHED, "quiet",
+				"echo first; echo wrong >&2; sleep 0.3; "
+				"echo last");
+	struct result other = { 0 };
+
+	attach_as(2, 0, "quiet", &other);
+	while (!(r.ended && other.ended) && client_next(&c, REPLY_MS) == 1)
+		client_note(&c, c.f.channel == 1 ? &r : &other, true);
+	CHECK(r.ended && r.end[0] == 0 && !r.eof[0] && !r.broken);
+	CHECK_STR(buf_str(&other.out[0]), "first\nlast\n");
+	CHECK_STR(buf_str(&other.out[1]), "wrong\n");
+	CHECK(other.about.number == r.about.number && !other.broken);
+	result_done(&other);
+	/* A lot of it is taken at a bounded pace, and the end is kept. */
+	r = start(1, SPAWN_DETACHED, NULL,
+		  "yes 0123456789abcdef | head -c 3000000");
+	client_wait(&c, &r);
+	other.line = LINE;
+	attach_to_end(r.about.number, &other);
+	CHECK(other.gaps == 1 && other.end[0] == 3000000 && !other.broken);
+}
+
+static void test_tags(void)
+{
+	struct result r = start(1, 0, "one", "echo out; sleep 100");
+	struct result again = start(2, 0, "one", "true");
+	struct result other = { 0 };
+
+	CHECK(again.failed == EEXIST && strstr(again.message, "one"));
+	attach_as(3, 0, "one", &other);
+	while (other.end[0] < 4 && client_next(&c, REPLY_MS) == 1)
+		client_note(&c, c.f.channel == 1 ? &r : &other, true);
+	CHECK_STR(buf_str(&other.out[0]), "out\n");
+	client_signal(&c, 3, SIGTERM);
+	while (!(r.ended && other.ended) && client_next(&c, REPLY_MS) == 1)
+		client_note(&c, c.f.channel == 1 ? &r : &other, true);
+	CHECK(r.exit.signaled && other.exit.code == SIGTERM && !other.broken);
+	/* It is kept, and so is its name. */
+	again = start(2, 0, "one", "true");
+	CHECK(again.failed == EEXIST);
+	result_done(&other);
+	attach_to_end(r.about.number, &other);
+	CHECK_STR(buf_str(&other.out[0]), "out\n");
+	CHECK(other.exit.code == SIGTERM && !other.broken);
+	result_done(&r);
+	result_done(&other);
+	CHECK(attach_fails(0, "none", 0, ESRCH, "none"));
+	CHECK(attach_fails(4000000, NULL, 0, ESRCH, "4000000"));
+}
+
+static void test_kept(void)
+{
+	uint32_t first = 0, last = 0;
+	struct result r;
+	int i, found = 0;
+
+	/* As many as there may be. */
+	for (i = 0; i < 70; i++) {
+		r = client_sh(&c, 0, "", "echo $PPID");
+		CHECK(r.ended && !r.broken);
+		first = first ? first : r.about.number;
+		last = r.about.number;
+		result_done(&r);
+	}
+	CHECK(attach_fails(last - 64, NULL, 0, ESRCH, "no process"));
+	CHECK(attach_fails(first, NULL, 0, ESRCH, "no process"));
+	for (i = 0; i < 64; i++) {
+		r = (struct result){ 0 };
+		attach_to_end(last - (uint32_t)i, &r);
+		found += r.exit.code == 0 && !r.broken &&
+			 strcmp(buf_str(&r.out[0]), "1\n") == 0;
+		result_done(&r);
+	}
+	CHECK(found == 64);
+	/* And no more of their output than that: 16 windows. */
+	for (i = 0; i < 20; i++) {
+		r = start(1, 0, NULL, "head -c 300000 /dev/zero");
+		r.quiet = true;
+		client_wait(&c, &r);
+		CHECK(!r.broken);
+		last = r.about.number;
+	}
+	CHECK(attach_fails(last - 16, NULL, 0, ESRCH, "no process"));
+	r = (struct result){ .quiet = true };
+	attach_to_end(last - 15, &r);
+	CHECK(r.end[0] == 300000 && r.gaps == 1 && !r.broken);
+}
+
+static void test_input(void)
+{
+	struct result r = start(1, SPAWN_STDIN, NULL, "cat; echo end");
+	struct result other = { 0 };
+	uint64_t at;
+
+	client_input(&c, 1, 0, "one\n", 4);
+	while (r.end[0] < 4 && client_next(&c, REPLY_MS) == 1)
+		client_note(&c, &r, true);
+	CHECK(r.input_acked == 4);
+	attach_as(2, r.about.number, NULL, &other);
+	while (other.end[0] < 4 && client_next(&c, REPLY_MS) == 1)
+		client_note(&c, &other, true);
+	/* Each counts its own from where it came in. */
+	CHECK(other.about.in == 4);
+	client_input(&c, 2, 4, "two\n", 4);
+	client_input(&c, 1, 4, "three\n", 6);
+	client_input(&c, 2, 8, "four\n", 5);
+	client_frame(&c, FRAME_INPUT_EOF, 1, NULL, 0);
+	client_input(&c, 2, 13, "forgotten\n", 10);
+	while (!(r.ended && other.ended) && client_next(&c, REPLY_MS) == 1)
+		client_note(&c, c.f.channel == 1 ? &r : &other, true);
+	CHECK(r.input_acked == 10 && other.input_acked == 23);
+	CHECK_STR(buf_str(&r.out[0]), "one\ntwo\nthree\nfour\nend\n");
+	CHECK_STR(buf_str(&other.out[0]), buf_data(&r.out[0]));
+	CHECK(!r.broken && !other.broken);
+	result_done(&r);
+	result_done(&other);
+	/* Nobody reads: bytes of those that leave go on waiting, not for ever.
+	 */
+	r = start(1, SPAWN_STDIN, NULL, "sleep 0.5; wc -c");
+	for (at = 0; at < 10 * WIRE_WINDOW; at += 60000) {
+		static char piece[60000];
+
+		other = (struct result){ 0 };
+		attach_as(2, r.about.number, NULL, &other);
+		if (client_next(&c, REPLY_MS) == 1)
+			client_note(&c, &other, true);
+		client_input(&c, 2, other.about.in, piece, sizeof(piece));
+		detach(2, 0);
+		client_frame(&c, FRAME_PING, 0, NULL, 0);
+		while (client_next(&c, REPLY_MS) == 1 && c.f.type != FRAME_PONG)
+			client_note(&c, &other, true);
+		if (other.failed)
+			break;
+	}
+	CHECK(other.failed == EAGAIN && strstr(other.message, "read"));
+	CHECK(other.about.in == at && at > 3 * WIRE_WINDOW);
+	client_frame(&c, FRAME_INPUT_EOF, 1, NULL, 0);
+	client_wait(&c, &r);
+	CHECK(strtoull(buf_str(&r.out[0]), NULL, 10) == at && !r.broken);
+	result_done(&r);
+}
+
+static void test_terminal(void)
+{
+	struct result r = start(1, SPAWN_PTY | SPAWN_STDIN, "term",
+				"stty -echo; echo on; cat; echo off; cat");
+	struct result other = { 0 };
+
+	while (r.end[0] < 4 && client_next(&c, REPLY_MS) == 1)
+		client_note(&c, &r, true);
+	reconnect();
+	attach_as(2, 0, "term", &other);
+	wait_started(&other);
+	CHECK(other.about.pty && other.about.in == 0);
+	client_input(&c, 2, 0, "abc\n", 4);
+	client_frame(&c, FRAME_INPUT_EOF, 2, NULL, 0);
+	while (other.end[0] < strlen("on\r\nabc\r\noff\r\n") &&
+	       client_next(&c, REPLY_MS) == 1)
+		client_note(&c, &other, true);
+	CHECK_STR(buf_str(&other.out[0]), "on\r\nabc\r\noff\r\n");
+	/* The end of one client's input is not the terminal's. */
+	detach(2, 0);
+	other.started = false;
+	attach_as(3, 0, "term", &other);
+	wait_started(&other);
+	CHECK(other.about.in == 4);
+	client_input(&c, 3, 4, "d\n", 2);
+	client_frame(&c, FRAME_INPUT_EOF, 3, NULL, 0);
+	client_wait(&c, &other);
+	CHECK_STR(buf_str(&other.out[0]), "on\r\nabc\r\noff\r\nd\r\n");
+	CHECK(other.exit.code == 0 && !other.broken);
+	result_done(&r);
+	result_done(&other);
+}
+
+/* Only for its client: not listed, not found, and gone with it. */
+static void test_builtin(void)
+{
+	const char *argv[] = { "ps", NULL };
+	struct spawn s = { .flags = SPAWN_BUILTIN, .tag = "x", .argv = argv };
+	struct result r = { 0 };
+	struct ps p;
+	int n, listed = 0;
+
+	client_spawn(&c, 1, &s);
+	client_wait(&c, &r);
+	CHECK(r.exit.code == 0 && !r.broken);
+	while ((n = ps_get(&r.out[0], &p)) > 0) {
+		listed += p.kind == PS_PROC && p.proc.state == PS_EXITED;
+		buf_eat(&r.out[0], (size_t)n);
+	}
+	CHECK(n == 0 && listed > 0 && listed <= 64);
+	CHECK(attach_fails(r.about.number, NULL, 0, ESRCH, "no process"));
+	CHECK(attach_fails(0, "x", 0, ESRCH, "x"));
+	result_done(&r);
+	client_spawn(&c, 1, &s);
+	detach(1, 1);
+	client_frame(&c, FRAME_PING, 0, NULL, 0);
+	while (client_next(&c, REPLY_MS) == 1 && c.f.type != FRAME_PONG)
+		client_note(&c, &r, true);
+	CHECK(!r.ended && attach_fails(0, "x", 0, ESRCH, "x"));
+	result_done(&r);
+}
+
+/* Each of these is answered, or is the end of the connection. */
+static void test_hostile(void)
+{
+	struct result r = start(1, 0, "held", "echo hi; sleep 100"), other;
+	static const struct {
+		const char *what;
+		uint8_t type;
+		uint32_t channel;
+		uint8_t bytes[12];
+		uint32_t n;
+	} wrong[] = {
+		{ "attach to no channel", FRAME_ATTACH, 0, { 1 }, 1 },
+		{ "attach on a used one", FRAME_ATTACH, 2, { 1 }, 1 },
+		{ "spawn on a used one", FRAME_SPAWN, 2, { 1 }, 1 },
+		{ "detach without a word", FRAME_DETACH, 2, { 0 }, 0 },
+		{ "detach with a wrong one", FRAME_DETACH, 2, { 2 }, 1 },
+		{ "detach with two", FRAME_DETACH, 2, { 0 }, 2 },
+		{ "ack of a third stream", FRAME_ACK, 2, { 3 }, 9 },
+		{ "ack beyond", FRAME_ACK, 2, { 1, 200 }, 9 },
+		{ "ack cut short", FRAME_ACK, 2, { 1 }, 8 },
+		{ "input at a wrong offset", FRAME_INPUT, 2, { 9 }, 9 },
+		{ "input cut short", FRAME_INPUT, 2, { 0 }, 7 },
+		{ "attached", FRAME_ATTACHED, 2, { 0 }, 8 },
+		{ "gap", FRAME_GAP, 2, { 1 }, 9 },
+	};
+	size_t i;
+
+	while (r.end[0] < 3 && client_next(&c, REPLY_MS) == 1)
+		client_note(&c, &r, true);
+	CHECK(attach_fails(r.about.number, NULL, 4, EINVAL, "beyond"));
+	CHECK(attach_fails(r.about.number, NULL, OFFSET_NOW - 1, EINVAL,
+			   "beyond"));
+	client_frame(&c, FRAME_ATTACH, 9, "bad", 3);
+	CHECK(failed(9, EINVAL, "malformed"));
+	CHECK(attach_fails(0, "", 0, EINVAL, "malformed"));
+	CHECK(attach_fails(r.about.number, "held", 0, EINVAL, "malformed"));
+	for (i = 0; i < ARRAY_LEN(wrong); i++) {
+		int left;
+
+		reconnect();
+		other = (struct result){ 0 };
+		attach_as(2, 0, "held", &other);
+		while (other.end[0] < 3 && client_next(&c, REPLY_MS) == 1)
+			client_note(&c, &other, true);
+		client_frame(&c, wrong[i].type, wrong[i].channel,
+			     wrong[i].bytes, wrong[i].n);
+		left = client_next(&c, 2000);
+		if (left != 0)
+			printf("# %s: %d\n", wrong[i].what, left);
+		CHECK(left == 0 && other.end[0] == 3 && !other.broken);
+		result_done(&other);
+	}
+	reconnect();
+	result_done(&r);
+	attach_as(2, 0, "held", &r);
+	client_signal(&c, 2, SIGKILL);
+	client_wait(&c, &r);
+	CHECK(r.exit.signaled && r.exit.code == SIGKILL && !r.broken);
+	result_done(&r);
+	/* As many channels as there may be, all of one process. */
+	r = start(1, 0, "busy", "sleep 100");
+	for (i = 2; i <= CHANNELS_MAX + 1; i++)
+		attach_as((uint32_t)i, 0, "busy", &r);
+	for (i = 2; i <= CHANNELS_MAX; i++)
+		if (client_next(&c, REPLY_MS) != 1 ||
+		    c.f.type != FRAME_ATTACHED)
+			break;
+	CHECK(i == CHANNELS_MAX + 1);
+	CHECK(failed(CHANNELS_MAX + 1, EAGAIN, "channels"));
+	client_signal(&c, 7, SIGKILL);
+	for (i = 0; i < 3 * CHANNELS_MAX; i++)
+		if (client_next(&c, REPLY_MS) != 1)
+			break;
+	CHECK(i == 3 * CHANNELS_MAX);
+}
+
+/*
+ * Four processes and eight channels, whatever comes next by chance: nobody may
+ * ever see a wrong byte, and the agent must go on.
+ */
+static void test_chance(void)
+{
+	enum { PROCS = 4, CHANS = 8, STEPS = 4000 };
+	uint32_t number[PROCS];
+	struct result r[CHANS + 1];
+	unsigned seed = (unsigned)time(NULL), i, k, seen = 0, bad = 0;
+
+	printf("# seed %u\n", seed);
+	srand(seed);
+	for (i = 0; i < PROCS; i++) {
+		struct result first = start(100 + i, SPAWN_DETACHED, NULL,
+					    "exec yes 0123456789abcdef");
+
+		number[i] = first.about.number;
+	}
+	memset(r, 0, sizeof(r));
+	for (i = 0; i < STEPS; i++) {
+		k = 1 + (unsigned)rand() % CHANS;
+		switch (rand() % 8) {
+		case 0:
+			if (r[k].line)
+				break;
+			r[k] = (struct result){ .line = LINE };
+			r[k].end[0] = rand() % 2 ? 0 : OFFSET_NOW;
+			attach_as(k, number[rand() % PROCS], NULL, &r[k]);
+			break;
+		case 1:
+			if (!r[k].started)
+				break;
+			detach(k, rand() % 2);
+			client_frame(&c, FRAME_PING, 0, NULL, 0);
+			while (client_next(&c, REPLY_MS) == 1 &&
+			       c.f.type != FRAME_PONG)
+				client_note(&c, &r[c.f.channel], false);
+			bad += r[k].broken || r[k].ended;
+			r[k] = (struct result){ 0 };
+			break;
+		case 2:
+			if (rand() % 50)
+				break;
+			reconnect();
+			memset(r, 0, sizeof(r));
+			break;
+		default:
+			if (client_next(&c, 1) != 1)
+				break;
+			if (c.f.channel > CHANS)
+				break;
+			client_note(&c, &r[c.f.channel], rand() % 3 > 0);
+			bad += r[c.f.channel].broken;
+			seen++;
+		}
+	}
+	printf("# %u frames\n", seen);
+	CHECK(seen > STEPS / 20 && bad == 0);
+	reconnect();
+	for (i = 0; i < PROCS; i++) {
+		r[0] = (struct result){ .line = LINE };
+		attach_as(1, number[i], NULL, &r[0]);
+		client_signal(&c, 1, SIGKILL);
+		client_wait(&c, &r[0]);
+		CHECK(r[0].exit.signaled && !r[0].broken);
+	}
+}
+
+/* A lost client holds its process, for half a minute. */
+static void test_lost_long(void)
+{
+	struct result r =
+		start(1, 0, NULL, "yes 0123456789abcdef | head -c 1000000");
+
+	r.line = LINE;
+	listen_a_while(&r, false);
+	reconnect();
+	sleep(25);
+	attach_to_end(r.about.number, &r);
+	CHECK(r.gaps == 0 && r.end[0] == 1000000 && !r.broken);
+	r = start(1, 0, NULL, "yes 0123456789abcdef | head -c 1000000");
+	r.line = LINE;
+	listen_a_while(&r, false);
+	reconnect();
+	sleep(31);
+	attach_to_end(r.about.number, &r);
+	CHECK(r.gaps == 1 && r.end[0] == 1000000 && !r.broken);
+}
+
+int main(int argc, char **argv)
+{
+	int skip = box_start(&b, argv[0], true, true);
+
+	(void)argc;
+	signal(SIGPIPE, SIG_IGN);
+	if (skip) {
+		printf("1..0 # SKIP needs root and namespaces\n");
+		return skip;
+	}
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	CHECK(client_open(&c, b.sock) == 1);
+	test_reconnect();
+	test_gap();
+	test_two_readers();
+	test_detached();
+	test_tags();
+	test_kept();
+	test_input();
+	test_terminal();
+	test_builtin();
+	test_hostile();
+	test_chance();
+	if (getenv("AGENT_LONG"))
+		test_lost_long();
+	client_close(&c);
+	box_stop(&b);
+	return CHECK_DONE();
+}
