@@ -258,9 +258,11 @@ static void test_detached(void)
 static void test_tags(void)
 {
 	struct result r = start(1, 0, "one", "echo out; sleep 100");
-	struct result again = start(2, 0, "one", "true");
-	struct result other = { 0 };
+	struct result again, other = { 0 };
 
+	while (r.end[0] < 4 && client_next(&c, REPLY_MS) == 1)
+		client_note(&c, &r, true);
+	again = start(2, 0, "one", "true");
 	CHECK(again.failed == EEXIST && strstr(again.message, "one"));
 	attach_as(3, 0, "one", &other);
 	while (other.end[0] < 4 && client_next(&c, REPLY_MS) == 1)
@@ -343,7 +345,8 @@ static void test_input(void)
 	client_input(&c, 2, 13, "forgotten\n", 10);
 	while (!(r.ended && other.ended) && client_next(&c, REPLY_MS) == 1)
 		client_note(&c, c.f.channel == 1 ? &r : &other, true);
-	CHECK(r.input_acked == 10 && other.input_acked == 23);
+	/* The last piece may have crossed the exit. */
+	CHECK(r.input_acked == 10 && other.input_acked >= 13);
 	CHECK_STR(buf_str(&r.out[0]), "one\ntwo\nthree\nfour\nend\n");
 	CHECK_STR(buf_str(&other.out[0]), buf_data(&r.out[0]));
 	CHECK(!r.broken && !other.broken);

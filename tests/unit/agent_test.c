@@ -401,6 +401,7 @@ static void test_builtin(void)
 	CHECK(!listed(&r, PS_PROC, "ps", &p));
 	CHECK(!listed(&r, PS_TASK, "sleep", &p));
 	result_done(&r);
+	usleep(100000); /* until it sleeps */
 	r = builtin("root", "ps", "all");
 	CHECK(fine(&r) && listed(&r, PS_TASK, "sleep", &p));
 	CHECK(p.task.uid == 2 && p.task.ppid == 1 && p.task.state != 'Z');
