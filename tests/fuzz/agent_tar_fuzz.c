@@ -17,7 +17,6 @@
 /* The agent's files are not in the library. */
 #include "agent/file/out.c"
 #include "agent/file/place.c"
-#include "agent/file/tar.c"
 #include "agent/file/tree.c"
 #include "agent/file/unpack.c"
 
