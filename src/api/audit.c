@@ -10,10 +10,12 @@
 #include "api/audit.h"
 
 #include <assert.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "api/api.h"
 #include "api/call.h"
+#include "api/reply.h"
 #include "api/routes.h"
 #include "audit/entry.h"
 #include "audit/spool.h"
@@ -139,6 +141,53 @@ void audit_add_durable(struct api *a, const struct audit *entry,
 	w->number = r > 0 ? (uint64_t)r : 0;
 	w->fn = fn;
 	audit_link_wait(a, w);
+}
+
+struct reply {
+	struct audit_wait wait;
+	struct api *api;
+	struct http_conn *conn;
+	int status;
+	json_t *answer;
+};
+
+static void reply_done(struct reply *r)
+{
+	audit_cancel(&r->wait);
+	json_decref(r->answer);
+	free(r);
+}
+
+static void reply_gone(struct http_conn *c, void *owner)
+{
+	(void)c;
+	reply_done(owner);
+}
+
+static void on_disk(struct audit_wait *w, const struct err *e)
+{
+	struct reply *r = container_of(w, struct reply, wait);
+
+	if (e->code)
+		reply_err(r->api, r->conn, e);
+	else if (r->answer)
+		reply_json(r->api, r->conn, r->status, json_incref(r->answer));
+	else
+		reply_empty(r->api, r->conn, r->status);
+	reply_done(r);
+}
+
+void audit_reply(struct api *a, struct http_conn *c, const struct audit *entry,
+		 int status, json_t *answer)
+{
+	struct reply *r = xcalloc(1, sizeof(*r));
+
+	r->api = a;
+	r->conn = c;
+	r->status = status;
+	r->answer = answer;
+	http_own(c, r, reply_gone);
+	audit_add_durable(a, entry, &r->wait, on_disk);
 }
 
 int audit_ready(struct api *a, struct err *e)

@@ -59,6 +59,15 @@ void audit_add_durable(struct api *a, const struct audit *entry,
 /* `fn` is not called any more. Harmless when nothing is waited for. */
 void audit_cancel(struct audit_wait *w);
 
+/*
+ * The answer to a request whose doing must survive a loss of power: leaves
+ * when the entry is on disk. Takes `answer`; NULL: one without a body. When
+ * the log does not answer in time, the client is told so; what was done stays
+ * done.
+ */
+void audit_reply(struct api *a, struct http_conn *c, const struct audit *entry,
+		 int status, json_t *answer);
+
 /* May something be done that has to be written down? Else LOG_AWAY. */
 int audit_ready(struct api *a, struct err *e) MUST_CHECK;
 

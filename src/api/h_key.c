@@ -86,15 +86,15 @@ static void create_gone(struct http_conn *c, void *owner)
 	free(owner);
 }
 
-static void note(struct api *a, struct http_conn *c, const char *type,
-		 const struct identity *who, const struct key *k)
+static struct audit entry_of(struct http_conn *c, const char *type,
+			     const struct identity *who, const struct key *k)
 {
-	audit_add(a, &(struct audit){
-			     .type = type,
-			     .who = who,
-			     .request_id = http_request_id(c),
-			     .data = key_json(k),
-		     });
+	return (struct audit){
+		.type = type,
+		.who = who,
+		.request_id = http_request_id(c),
+		.data = key_json(k),
+	};
 }
 
 static void create_body(struct http_conn *c, char *body, size_t n, void *owner)
@@ -102,6 +102,7 @@ static void create_body(struct http_conn *c, char *body, size_t n, void *owner)
 	AUTO_FREE struct key_create *kc = owner;
 	struct err e = { 0 };
 	json_t *j = parse_body(body, n, &e), *answer;
+	struct audit entry;
 	struct key *k = NULL;
 	struct key_ask ask;
 	char secret[KEY_CAP];
@@ -114,11 +115,11 @@ static void create_body(struct http_conn *c, char *body, size_t n, void *owner)
 		reply_err(kc->api, c, &e);
 		return;
 	}
-	note(kc->api, c, "key.create", &kc->who, k);
+	entry = entry_of(c, "key.create", &kc->who, k);
 	answer = key_json(k);
 	json_object_set_new(answer, "key", json_string(secret));
 	OPENSSL_cleanse(secret, sizeof(secret));
-	reply_json(kc->api, c, 201, answer);
+	audit_reply(kc->api, c, &entry, 201, answer);
 }
 
 static void h_key_create(struct api *a, struct http_conn *c,
@@ -153,6 +154,7 @@ static void h_key_delete(struct api *a, struct http_conn *c,
 			 const struct call *call)
 {
 	struct key *k = key_by_id(a, call->arg[0]);
+	struct audit entry;
 	struct err e = { 0 };
 
 	if (!k || !sees(&call->who, k->project)) {
@@ -160,11 +162,13 @@ static void h_key_delete(struct api *a, struct http_conn *c,
 		reply_err(a, c, &e);
 		return;
 	}
-	note(a, c, "key.remove", &call->who, k);
-	if (key_drop(a, k, &e) < 0)
+	entry = entry_of(c, "key.remove", &call->who, k);
+	if (key_drop(a, k, &e) < 0) {
+		json_decref(entry.data);
 		reply_err(a, c, &e);
-	else
-		reply_empty(a, c, 204);
+		return;
+	}
+	audit_reply(a, c, &entry, 204, NULL);
 }
 
 struct project_list {

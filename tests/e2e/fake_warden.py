@@ -319,7 +319,7 @@ class FakeWarden:
 
 
 class Api:
-    """The real carrel-api with a fake warden."""
+    """The real carrel-api and carrel-scribe with a fake warden."""
 
     api = harness.Instance.api
     create = harness.Instance.create
@@ -341,12 +341,13 @@ class Api:
                      "image": "img", "max_sandboxes": 50, "log_level": "debug"}
         self.conf.update(conf)
         self.warden = FakeWarden(self.run_dir, behave) if warden else None
-        self.proc = None
+        self.proc = self.scribe = None
         try:
             self.start()
             if warden and image:
                 self.put_image("img")
         except BaseException:
+            self.end_scribe()
             shutil.rmtree(self.dir)
             raise
 
@@ -354,6 +355,10 @@ class Api:
         with open(f"{self.dir}/conf", "w") as f:
             f.writelines(f"{k} = {v}\n" for k, v in self.conf.items())
         with open(self.log_path, "ab") as log:
+            if not self.scribe:
+                self.scribe = subprocess.Popen(
+                    [os.path.join(harness.BUILD, "bin/carrel-scribe"),
+                     "--config", f"{self.dir}/conf"], stderr=log, stdout=log)
             self.proc = subprocess.Popen(
                 [os.path.join(harness.BUILD, "bin/carrel-api"), "--config",
                  f"{self.dir}/conf"], stderr=log, stdout=log)
@@ -388,11 +393,17 @@ class Api:
             if line.startswith("VmRSS:"):
                 return int(line.split()[1]) * 1024
 
+    def end_scribe(self):
+        if self.scribe and self.scribe.poll() is None:
+            self.scribe.terminate()
+            self.scribe.wait(20)
+
     def stop(self):
         if self.proc.poll() is None:
             code = self.kill(signal.SIGTERM)
         else:
             code = self.proc.returncode
+        self.end_scribe()
         log = self.log()
         if self.warden:
             self.warden.crash()
