@@ -1,7 +1,7 @@
 /*
  * The wire codec as both sides use it: a hello, then frames; spawn requests
- * joined over FRAME_MORE, exits. What can be read is written again and must
- * read the same.
+ * joined over FRAME_MORE, attaches, starts, exits, records of `ps`. What can be
+ * read is written again and must read the same.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +9,7 @@
 #include "base/buf.h"
 #include "wire/frame.h"
 #include "wire/pack.h"
+#include "wire/ps.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -51,6 +52,7 @@ static void on_spawn(const struct buf *request)
 		require(s.argc == t.argc && s.envc == t.envc);
 		require(strcmp(s.user, t.user) == 0);
 		require(strcmp(s.cwd, t.cwd) == 0);
+		require(strcmp(s.tag, t.tag) == 0 && strlen(s.tag) <= TAG_MAX);
 		same_words(s.argv, t.argv, s.argc);
 		same_words(s.env, t.env, s.envc);
 		spawn_done(&t);
@@ -60,18 +62,81 @@ static void on_spawn(const struct buf *request)
 	spawn_done(&s);
 }
 
+/* The frame that was written from what was read. */
+static void same_frame(struct buf *b, const struct frame *f)
+{
+	struct frame g;
+
+	require(frame_get(b, &g) == 1 && g.type == f->type);
+	require(g.channel == f->channel && g.len == f->len);
+	require(memcmp(g.payload, f->payload, g.len) == 0);
+	buf_done(b);
+}
+
 static void on_exit_frame(const struct frame *f)
 {
-	struct exit_info x, y;
+	struct exit_info x;
 	struct buf b = { 0 };
-	struct frame g;
 
 	if (exit_get(f, &x) < 0)
 		return;
 	exit_put(&b, f->channel, &x);
-	require(frame_get(&b, &g) == 1 && exit_get(&g, &y) == 0);
-	require(g.len == f->len && memcmp(g.payload, f->payload, g.len) == 0);
-	buf_done(&b);
+	same_frame(&b, f);
+}
+
+static void on_attach(const struct frame *f)
+{
+	struct attach at;
+	struct buf b = { 0 };
+
+	if (attach_get(f, &at) < 0)
+		return;
+	require((at.number == 0) != (*at.tag == '\0'));
+	require(strlen(at.tag) <= TAG_MAX);
+	attach_put(&b, f->channel, &at);
+	same_frame(&b, f);
+}
+
+static void on_started(const struct frame *f)
+{
+	struct started s;
+	struct buf b = { 0 };
+
+	if (started_get(f, &s) < 0)
+		return;
+	require(s.number != 0);
+	started_put(&b, f->type, f->channel, &s);
+	same_frame(&b, f);
+}
+
+/* Output of stream 1 is taken for that of `ps`. */
+static void on_records(const uint8_t *data, size_t n)
+{
+	struct buf in = { 0 }, again = { 0 };
+	struct ps p;
+	int r;
+
+	buf_add(&in, data, n);
+	while ((r = ps_get(&in, &p)) > 0) {
+		size_t at = 0, words = 0;
+		const char *word;
+
+		while ((word = ps_arg(&p, &at)))
+			words += strlen(word) + 1;
+		require(words == p.args_len && at == p.args_len);
+		require((size_t)r <= buf_len(&in));
+		/* One more byte: the end of a list that was cut. */
+		if (p.args_len <= PS_ARGS_MAX) {
+			ps_put(&again, &p);
+			require(buf_len(&again) == (size_t)r);
+			require(memcmp(buf_data(&again), buf_data(&in),
+				       (size_t)r) == 0);
+			buf_clear(&again);
+		}
+		buf_eat(&in, (size_t)r);
+	}
+	buf_done(&in);
+	buf_done(&again);
 }
 
 static void on_frame(const struct frame *f, struct buf *request)
@@ -91,6 +156,17 @@ static void on_frame(const struct frame *f, struct buf *request)
 		break;
 	case FRAME_EXIT:
 		on_exit_frame(f);
+		break;
+	case FRAME_ATTACH:
+		on_attach(f);
+		break;
+	case FRAME_STARTED:
+	case FRAME_ATTACHED:
+		on_started(f);
+		break;
+	case FRAME_OUTPUT:
+		if (f->len > 1 + 8)
+			on_records(f->payload + 9, f->len - 9);
 		break;
 	case FRAME_FAILED:
 		unpack_u32(&u);

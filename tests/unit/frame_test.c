@@ -214,6 +214,111 @@ static void test_exit(void)
 	buf_done(&b);
 }
 
+/*
+ * Writes a frame, and reads it back cut to `n` bytes (-1: whole). What is read
+ * points into it until the next call; NULL ends it.
+ */
+static int attach_round(const struct attach *at, struct attach *got, int n)
+{
+	static struct buf b;
+	struct frame f;
+
+	buf_done(&b);
+	if (!at)
+		return 0;
+	attach_put(&b, 7, at);
+	if (frame_get(&b, &f) != 1 || f.type != FRAME_ATTACH || f.channel != 7)
+		return -1;
+	if (n >= 0)
+		f.len = (uint32_t)n;
+	return attach_get(&f, got);
+}
+
+static void test_attach(void)
+{
+	struct attach at = { .number = 5, .out = { 1ULL << 40, OFFSET_NOW } };
+	struct attach got;
+	char tag[TAG_MAX + 2];
+	int i, taken = 0;
+
+	CHECK(attach_round(&at, &got, -1) == 0 && got.number == 5);
+	CHECK_STR(got.tag, "");
+	CHECK(got.out[0] == 1ULL << 40 && got.out[1] == OFFSET_NOW);
+	for (i = 0; i < 4 + 5 + 16; i++)
+		taken += attach_round(&at, &got, i) == 0;
+	CHECK(taken == 0);
+	/* By number or by tag, not by both and not by nothing. */
+	at.tag = "x";
+	CHECK(attach_round(&at, &got, -1) == -EBADMSG);
+	at.number = 0;
+	CHECK(attach_round(&at, &got, -1) == 0);
+	CHECK_STR(got.tag, "x");
+	at.tag = "";
+	CHECK(attach_round(&at, &got, -1) == -EBADMSG);
+	memset(tag, 't', sizeof(tag));
+	tag[TAG_MAX] = '\0';
+	at.tag = tag;
+	CHECK(attach_round(&at, &got, -1) == 0);
+	CHECK_STR(got.tag, tag);
+	tag[TAG_MAX] = 't';
+	tag[TAG_MAX + 1] = '\0';
+	CHECK(attach_round(&at, &got, -1) == -EBADMSG);
+	attach_round(NULL, NULL, 0);
+}
+
+static void test_started(void)
+{
+	struct started s = { 42, 7, 1ULL << 50, true }, got;
+	struct buf b = { 0 };
+	struct frame f;
+
+	started_put(&b, FRAME_STARTED, 3, &s);
+	CHECK(frame_get(&b, &f) == 1 && f.type == FRAME_STARTED && f.len == 8);
+	CHECK(started_get(&f, &got) == 0 && got.pid == 42 && got.number == 7);
+	CHECK(got.in == 0 && !got.pty);
+	f.len--;
+	CHECK(started_get(&f, &got) == -EBADMSG);
+	buf_clear(&b);
+	started_put(&b, FRAME_ATTACHED, 3, &s);
+	CHECK(frame_get(&b, &f) == 1 && f.type == FRAME_ATTACHED &&
+	      f.len == 17);
+	CHECK(started_get(&f, &got) == 0 && got.in == 1ULL << 50 && got.pty);
+	b.p[FRAME_HEAD + 16] = 2; /* neither yes nor no */
+	CHECK(started_get(&f, &got) == -EBADMSG);
+	f.len--;
+	CHECK(started_get(&f, &got) == -EBADMSG);
+	buf_clear(&b);
+	s.number = 0;
+	started_put(&b, FRAME_STARTED, 3, &s);
+	CHECK(frame_get(&b, &f) == 1 && started_get(&f, &got) == -EBADMSG);
+	buf_done(&b);
+}
+
+static void test_tag(void)
+{
+	const char *argv[] = { "x", NULL };
+	char tag[TAG_MAX + 2] = { 0 };
+	struct spawn s = { .tag = tag, .argc = 1, .argv = argv }, got;
+	struct buf b = { 0 }, whole = { 0 };
+
+	memset(tag, 't', TAG_MAX);
+	CHECK(spawn_put(&b, 4, &s) == 0 && join(&b, &whole) == 1);
+	CHECK(spawn_get(buf_data(&whole), buf_len(&whole), &got) == 0);
+	CHECK_STR(got.tag, tag);
+	spawn_done(&got);
+	buf_clear(&whole);
+	tag[TAG_MAX] = 't';
+	CHECK(spawn_put(&b, 4, &s) == 0 && join(&b, &whole) == 1);
+	CHECK(spawn_get(buf_data(&whole), buf_len(&whole), &got) == -EBADMSG);
+	buf_clear(&whole);
+	tag[0] = '\0';
+	s.flags = SPAWN_FLAGS_ALL + 1;
+	CHECK(spawn_put(&b, 4, &s) == 0 && join(&b, &whole) == 1);
+	CHECK(spawn_get(buf_data(&whole), buf_len(&whole), &got) == -EBADMSG);
+	buf_done(&b);
+	buf_done(&whole);
+}
+
 int main(void)
 {
 	test_hello();
@@ -223,5 +328,8 @@ int main(void)
 	test_spawn_limits();
 	test_strings();
 	test_exit();
+	test_attach();
+	test_started();
+	test_tag();
 	return CHECK_DONE();
 }
