@@ -127,8 +127,10 @@ static int put_tasks(void)
 	AUTO_DIR DIR *proc = opendir("/proc");
 	struct dirent *d;
 	uint64_t pid;
-	int r = proc ? 0 : -errno;
+	int r = 0;
 
+	if (!proc)
+		return -errno;
 	while (r == 0 && (d = readdir(proc)))
 		if (parse_u64(d->d_name, INT32_MAX, &pid) == 0 &&
 		    (pid_t)pid != getpid() &&
