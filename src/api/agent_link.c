@@ -192,7 +192,7 @@ static void on_lost(struct endpoint *ep, int why)
 		agent_lost(g, EPROTO, "agent broke the protocol");
 	} else if (s->state == BOX_ENDING) {
 		agent_lost(g, ENOTCONN,
-			   s->why ? s->why : "the sandbox was removed");
+			   *s->reason ? s->reason : "the sandbox was removed");
 	} else {
 		agent_lost(g, ENOTCONN,
 			   "the connection to the sandbox was lost");
@@ -307,6 +307,7 @@ static int check_output(struct chan *ch, const struct frame *f)
 	if (offset > OFFSET_MAX || offset + n - ch->out_acked[s] > WIRE_WINDOW)
 		return -EBADMSG;
 	ch->out[s] += n;
+	box_output(container_of(ch->agent, struct sandbox, agent), n);
 	return 0;
 }
 

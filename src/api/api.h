@@ -9,11 +9,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "api/admission.h"
 #include "api/audit.h"
 #include "api/auth.h"
+#include "api/ended.h"
 #include "api/event.h"
 #include "api/images.h"
 #include "api/keys.h"
+#include "api/lifetime.h"
 #include "api/metrics.h"
 #include "api/reconcile.h"
 #include "api/sandboxes.h"
@@ -44,13 +47,16 @@ struct api {
 	struct reconcile reconcile;
 	struct keys keys;
 	struct auth auth;
+	struct admission admission;
 	struct boxes boxes;
+	struct ends ends;
+	struct ledger ledger;
 	struct images images;
 	struct metrics metrics;
 	struct audit_log audit;
 	struct events events;
-	unsigned n_relays, n_imports;
-	size_t run_bytes; /* output that is kept for requests to run */
+	unsigned n_relays, n_imports, n_surveys;
+	size_t run_bytes;        /* output that is kept for requests to run */
 	struct timer late;       /* the warden did not come up in time */
 	struct timer checkpoint; /* of the registry */
 	struct io signals;

@@ -118,7 +118,7 @@ void box_touch(struct sandbox *s)
 
 bool box_is_for(const struct sandbox *s, const struct identity *who)
 {
-	return *who->project == '\0' || strcmp(s->project, who->project) == 0;
+	return who_sees(who, s->project);
 }
 
 /*
@@ -160,6 +160,7 @@ struct sandbox *box_find(struct api *a, const struct identity *who,
 			 const char *ref, struct err *e)
 {
 	struct sandbox *s = box_by_id(a, ref);
+	const struct ended *ended;
 
 	if (!s)
 		s = box_by_name(a, who_project(who), ref);
@@ -167,7 +168,10 @@ struct sandbox *box_find(struct api *a, const struct identity *who,
 		s = by_part(a, who, ref, e);
 	if (s && box_is_for(s, who) && box_visible(s))
 		return s;
-	if (e->code == 0)
+	ended = e->code == 0 ? ended_find(a, who, ref) : NULL;
+	if (ended)
+		ended_say(ended, e);
+	else if (e->code == 0)
 		err_set(e, ENOENT, "no sandbox '%.64s'", ref);
 	return NULL;
 }

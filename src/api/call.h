@@ -5,6 +5,9 @@
  */
 #pragma once
 
+#include <stdbool.h>
+#include <string.h>
+
 #include "base/str.h"
 
 struct api;
@@ -25,6 +28,12 @@ struct identity {
 };
 
 #define DEFAULT_PROJECT "default"
+
+/* Does it see what is of this project? */
+static inline bool who_sees(const struct identity *who, const char *project)
+{
+	return *who->project == '\0' || strcmp(who->project, project) == 0;
+}
 
 /* The project of what it makes. */
 static inline const char *who_project(const struct identity *who)

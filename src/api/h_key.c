@@ -22,11 +22,6 @@ static json_t *key_json(const struct key *k)
 		"last_used_at", json_time(k->used_ms));
 }
 
-static bool sees(const struct identity *who, const char *project)
-{
-	return *who->project == '\0' || strcmp(who->project, project) == 0;
-}
-
 /* --- making --- */
 
 struct key_ask {
@@ -68,7 +63,7 @@ static int take_ask(const struct identity *who, const json_t *j,
 	else if (!name_valid(k->project))
 		return err_set(e, EINVAL,
 			       "project: not 1 to 63 of a-z, 0-9 and -");
-	if (!sees(who, k->project))
+	if (!who_sees(who, k->project))
 		return err_set(e, EPERM,
 			       "this key may make others for project '%s' only",
 			       who->project);
@@ -144,7 +139,7 @@ static void h_key_list(struct api *a, struct http_conn *c,
 	list_each (n, next, &a->keys.all) {
 		struct key *k = container_of(n, struct key, node);
 
-		if (sees(&call->who, k->project))
+		if (who_sees(&call->who, k->project))
 			json_array_append_new(list, key_json(k));
 	}
 	reply_json(a, c, 200, json_pack("{s:o}", "keys", list));
@@ -157,7 +152,7 @@ static void h_key_delete(struct api *a, struct http_conn *c,
 	struct audit entry;
 	struct err e = { 0 };
 
-	if (!k || !sees(&call->who, k->project)) {
+	if (!k || !who_sees(&call->who, k->project)) {
 		err_set(&e, ENOENT, "no key '%.64s'", call->arg[0]);
 		reply_err(a, c, &e);
 		return;
@@ -205,7 +200,7 @@ static int add_project(void *arg, const char *name, uint64_t created_ms)
 {
 	struct project_list *p = arg;
 
-	if (sees(p->who, name))
+	if (who_sees(p->who, name))
 		json_array_append_new(
 			p->list,
 			json_pack("{s:s, s:o, s:i, s:i}", "name", name,

@@ -32,6 +32,16 @@ static json_t *box_json(const struct sandbox *s)
 		json_time(s->deadline_wall_ms), "spec", spec_to_json(spec));
 }
 
+static json_t *ended_json(const struct ended *x)
+{
+	return json_pack("{s:s, s:s, s:s?, s:s, s:s, s:o, s:{s:s, s:o}}", "id",
+			 x->id, "project", x->project, "name",
+			 *x->name ? x->name : NULL, "image", x->image, "state",
+			 "ended", "created_at", json_time(x->created_ms),
+			 "ended", "reason", x->reason, "at",
+			 json_time(x->ended_ms));
+}
+
 static void h_sandbox_list(struct api *a, struct http_conn *c,
 			   const struct call *call)
 {
@@ -50,6 +60,7 @@ static void h_sandbox_list(struct api *a, struct http_conn *c,
 struct show {
 	struct api *api;
 	struct http_conn *conn;
+	struct identity who;
 	char id[ID_CAP];
 	struct warden_call call;
 };
@@ -72,18 +83,31 @@ static json_t *use_json(const struct sandbox_use *u)
 			 "oom_kills", (json_int_t)u->oom_kills);
 }
 
+/* Of one that is not there: what became of it, or why not. */
+static void show_end(struct api *a, struct http_conn *c,
+		     const struct identity *who, const char *ref,
+		     const struct err *e)
+{
+	const struct ended *x =
+		e->code == ERR_ENDED ? ended_find(a, who, ref) : NULL;
+
+	if (x)
+		reply_json(a, c, 200, ended_json(x));
+	else
+		reply_err(a, c, e);
+}
+
 static void on_stat(struct warden_call *c, const struct warden_rep *rep,
 		    int fds[FD_PASS_MAX])
 {
 	AUTO_FREE struct show *w = container_of(c, struct show, call);
 	struct err e = { 0 };
-	struct sandbox *s = box_by_id(w->api, w->id);
+	struct sandbox *s = box_find(w->api, &w->who, w->id, &e);
 	json_t *j;
 
 	(void)fds;
-	if (!s || !box_visible(s)) {
-		err_set(&e, ENOENT, "no sandbox '%s'", w->id);
-		reply_err(w->api, w->conn, &e);
+	if (!s) {
+		show_end(w->api, w->conn, &w->who, w->id, &e);
 		return;
 	}
 	j = box_json(s);
@@ -101,12 +125,13 @@ static void h_sandbox_get(struct api *a, struct http_conn *c,
 	struct show *w;
 
 	if (!s) {
-		reply_err(a, c, &e);
+		show_end(a, c, &call->who, call->arg[0], &e);
 		return;
 	}
 	w = xcalloc(1, sizeof(*w));
 	w->api = a;
 	w->conn = c;
+	w->who = call->who;
 	memcpy(w->id, s->id, ID_CAP);
 	http_own(c, w, show_gone);
 	warden_req_id(&w->call, WARDEN_STAT, s->id);
@@ -170,7 +195,6 @@ static void created(struct create *cr)
 	struct sandbox *s = cr->box;
 
 	log_step(cr, "sandbox.ready", NULL);
-
 	if (cr->run) {
 		if (relay_start(cr->api, cr->conn, s, true, &e) < 0) {
 			log_warn("sandbox=%s %s", s->id, e.msg);
@@ -351,6 +375,7 @@ static void h_sandbox_delete(struct api *a, struct http_conn *c,
 		reply_err(a, c, &e);
 		return;
 	}
+	box_reason(s, "removed by %s", call->who.name);
 	r = xcalloc(1, sizeof(*r));
 	r->api = a;
 	r->conn = c;

@@ -67,7 +67,7 @@ static void forget_all(struct api *a)
 		struct sandbox *s = container_of(n, struct sandbox, all);
 
 		if (!launch_pending(s))
-			box_gone(s, NULL);
+			box_gone(s, NULL, NULL);
 	}
 	if (r == 0)
 		r = registry_end(&a->registry, 0, &e);
@@ -88,7 +88,7 @@ static void on_killed(struct warden_call *c, const struct warden_rep *rep,
 	finish(k, &rep->err);
 }
 
-static unsigned abort_starting(struct api *a)
+static unsigned abort_starting(struct api *a, const struct identity *who)
 {
 	struct list *n, *next;
 	unsigned count = 0;
@@ -97,6 +97,7 @@ static unsigned abort_starting(struct api *a)
 		struct sandbox *s = container_of(n, struct sandbox, all);
 
 		count += box_visible(s);
+		box_reason(s, "all sandboxes were removed by %s", who->name);
 		if (s->state == BOX_LAUNCHING)
 			box_abort(s, EAGAIN, "all sandboxes were removed");
 	}
@@ -109,7 +110,7 @@ static void kill_everything(struct kill_all *k)
 
 	/* Whoever pulls it wants to see nothing run. */
 	a->boxes.closing = a->boxes.no_spares = true;
-	k->n = abort_starting(a);
+	k->n = abort_starting(a, &k->who);
 	warden_req_id(&k->call, WARDEN_KILL_ALL, "");
 	warden_ask(&a->warden, &k->call, on_killed);
 }
@@ -136,6 +137,7 @@ static void kill_one(struct kill_all *k, struct sandbox *s)
 	k->left++;
 	v->all = k;
 	v->waiter.fn = on_victim_gone;
+	box_reason(s, "all sandboxes were removed by %s", k->who.name);
 	box_kill(s, &v->waiter);
 }
 

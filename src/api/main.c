@@ -160,7 +160,8 @@ static void load(struct api *a)
 		 a->conf.state_dir);
 	if (audit_start(a, &e) < 0 ||
 	    registry_open(&a->registry, path, &e) < 0 || keys_load(a, &e) < 0 ||
-	    boxes_load(a, &e) < 0 || images_load(a, &e) < 0)
+	    ends_load(a, &e) < 0 || boxes_load(a, &e) < 0 ||
+	    ledger_start(a, &e) < 0 || images_load(a, &e) < 0)
 		die("%s", e.msg);
 }
 
@@ -203,14 +204,18 @@ int main(int argc, char **argv)
 	if (r < 0)
 		die("event loop: %s", strerror(-r));
 	keys_init(a);
+	ends_init(a);
+	ledger_init(a);
 	boxes_init(a);
 	events_init(a);
 	images_init(a);
 	load(a);
+	admission_start(a);
 	start(a);
 	r = loop_run(&a->loop);
 	if (r < 0)
 		die("event loop: %s", strerror(-r));
+	ledger_flush(a);
 	audit_stop(a);
 	registry_close(&a->registry);
 	return 0;

@@ -88,7 +88,7 @@ static void drop_sandboxes(struct api *a)
 		    (s->state != BOX_FOUND && s->state != BOX_RUNNING))
 			continue;
 		a->reconcile.dropped++;
-		box_gone(s, "ended while nobody looked");
+		box_gone(s, "ended while the daemon was down", NULL);
 	}
 }
 
@@ -141,18 +141,20 @@ void reconcile_start(void *ctx)
 	ask_next(a, WARDEN_NEXT, "", on_sandbox);
 }
 
-void reconcile_ended(void *ctx, const char *id, const struct err *e)
+void reconcile_ended(void *ctx, const struct last_use *last,
+		     const struct err *e)
 {
 	struct api *a = ctx;
-	struct sandbox *s = box_by_id(a, id);
+	struct sandbox *s = box_by_id(a, last->id);
 
 	if (!s)
 		return;
 	if (s->state == BOX_LAUNCHING)
 		s->ended = true;
-	else if (s->state != BOX_ENDING) {
+	else if (s->state != BOX_ENDING || a->boxes.closing) {
 		if (e->code) /* a run is answered before the last step */
 			agent_lost(&s->agent, EIO, e->msg);
-		box_gone(s, e->code ? "did not start" : "ended by itself");
+		box_gone(s, e->code ? "did not start" : "ended by itself",
+			 &last->use);
 	}
 }

@@ -18,6 +18,7 @@ struct reconcile {
 
 /* warden_link's on_up and on_ended; `ctx` is the struct api. */
 void reconcile_start(void *ctx);
-void reconcile_ended(void *ctx, const char *id, const struct err *e);
+void reconcile_ended(void *ctx, const struct last_use *last,
+		     const struct err *e);
 /* In main.c: one is complete, clients may come. */
 void api_serve(struct api *a);

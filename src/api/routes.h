@@ -46,7 +46,7 @@ extern const struct route_query kill_all_query[];
 /* Each ends at a NULL method. */
 extern const struct route host_routes[], sandbox_routes[], process_routes[],
 	file_routes[], port_routes[], event_routes[], image_routes[],
-	key_routes[];
+	key_routes[], usage_routes[];
 /* All of them, ends at NULL. */
 extern const struct route *const all_routes[];
 

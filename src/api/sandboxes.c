@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "api/api.h"
+#include "api/audit.h"
 #include "api/relay.h"
 #include "base/auto.h"
 #include "base/buf.h"
@@ -22,7 +23,6 @@
 
 enum { KILL_RETRY_MS = 500 };
 
-static void on_deadline(struct timer *t);
 static void ask_kill(struct sandbox *s);
 
 static void box_free(struct deferred *d)
@@ -48,6 +48,24 @@ static void log_end(struct sandbox *s, const char *reason)
 		audit_add(s->api, &entry);
 }
 
+static void count_user(struct sandbox *s)
+{
+	struct boxes *b = &s->api->boxes;
+
+	b->n_users++;
+	b->promised.mem_bytes += s->spec.mem_bytes;
+	b->promised.cpus_milli += s->spec.cpus_milli;
+}
+
+static void uncount_user(struct sandbox *s)
+{
+	struct boxes *b = &s->api->boxes;
+
+	b->n_users--;
+	b->promised.mem_bytes -= s->spec.mem_bytes;
+	b->promised.cpus_milli -= s->spec.cpus_milli;
+}
+
 /* Out of every table; the memory stays until the end of the turn. */
 static void drop(struct sandbox *s)
 {
@@ -62,21 +80,12 @@ static void drop(struct sandbox *s)
 	if (s->spare)
 		a->boxes.n_spares--;
 	else
-		a->boxes.n_users--;
+		uncount_user(s);
 	if (s->state == BOX_LAUNCHING)
 		a->boxes.n_launching--;
 	s->state = BOX_ENDING;
 	loop_defer(&a->loop, &s->gone, box_free);
 	images_unused(a, s->image_id);
-}
-
-static void set_deadline(struct sandbox *s)
-{
-	if (s->spec.timeout_ms == 0)
-		return;
-	s->deadline_boot_ms = clock_boot_ms() + s->spec.timeout_ms;
-	s->deadline_wall_ms = clock_wall_ms() + s->spec.timeout_ms;
-	timer_set(&s->api->loop, &s->deadline, s->spec.timeout_ms, on_deadline);
 }
 
 /* The rest of a launch: agent, deadline, whoever waits. */
@@ -106,6 +115,7 @@ static void launched(struct sandbox *s)
 	a->metrics.creates++;
 	metrics_latency(&a->metrics, clock_boot_us() - s->asked_us);
 	spares_poke(a);
+	meter_start(s);
 	box_start_commands(s);
 	s->ready = NULL;
 	if (ready)
@@ -170,7 +180,7 @@ static void on_launch(struct warden_call *c, const struct warden_rep *rep,
 	(void)fds;
 	if (s->state == BOX_ENDING) { /* somebody changed their mind */
 		if (rep->err.code)
-			box_gone(s, "was not launched");
+			box_gone(s, "was not launched", NULL);
 		else
 			ask_kill(s);
 	} else if (rep->err.code) {
@@ -207,7 +217,7 @@ struct sandbox *box_launch(struct api *a, const char *project,
 		a->boxes.n_spares++;
 		list_add(&a->boxes.spares, &s->in_spares);
 	} else {
-		a->boxes.n_users++;
+		count_user(s);
 	}
 	warden_req_id(&s->call, WARDEN_LAUNCH, "");
 	l = &s->call.req.launch;
@@ -245,7 +255,7 @@ static int may_create(struct api *a, const char *project,
 			       "%u sandboxes live already: remove some, or "
 			       "raise max_sandboxes",
 			       a->boxes.n_users);
-	return 0;
+	return admit(a, NULL, spec, e);
 }
 
 static int use_spare(struct sandbox *s, const char *project, struct spec *spec,
@@ -256,12 +266,13 @@ static int use_spare(struct sandbox *s, const char *project, struct spec *spec,
 	s->spare = false;
 	list_del(&s->in_spares);
 	a->boxes.n_spares--;
-	a->boxes.n_users++;
 	spec_done(&s->spec);
 	spec_move(&s->spec, spec);
+	count_user(s);
 	snprintf(s->project, sizeof(s->project), "%s", project);
 	s->created_ms = clock_wall_ms();
 	s->asked_us = asked_us;
+	box_touch(s);
 	a->metrics.spares_used++;
 	if (s->state == BOX_LAUNCHING) {
 		spare_settled(a, true);
@@ -303,7 +314,9 @@ int box_create(struct api *a, const char *project, struct spec *spec,
 		r = 0;
 	}
 	s->transient = transient;
-	set_deadline(s);
+	lifetime_start(s);
+	if (r == 1)
+		meter_start(s);
 	spares_poke(a);
 	*out = s;
 	return r;
@@ -353,7 +366,7 @@ static void on_kill(struct warden_call *c, const struct warden_rep *rep,
 
 	(void)fds;
 	if (rep->err.code == 0 || rep->err.code == ESRCH) {
-		box_gone(s, NULL);
+		box_gone(s, NULL, rep->err.code ? NULL : &rep->last.use);
 		return;
 	}
 	/* Whoever waits is told now; we go on until it is gone. */
@@ -397,16 +410,34 @@ void box_abort(struct sandbox *s, int code, const char *why)
 		ready(s->ready_arg, NULL, &e);
 }
 
-static void on_deadline(struct timer *t)
+/* It had a row; now there is a word about its end. */
+static void keep_end(struct sandbox *s)
 {
-	struct sandbox *s = container_of(t, struct sandbox, deadline);
+	struct api *a = s->api;
+	const struct ended_row row = {
+		.id = s->id,
+		.name = s->spec.name,
+		.project = s->project,
+		.image = s->spec.image,
+		.reason = s->reason,
+		.created_ms = s->created_ms,
+		.ended_ms = clock_wall_ms(),
+	};
+	struct err e = { 0 };
+	int r = registry_begin(&a->registry, &e);
 
-	log_info("sandbox=%s its time is over, removing it", s->id);
-	s->why = "the sandbox's time is over";
-	box_abort(s, ETIMEDOUT, s->why);
+	if (r == 0) {
+		r = registry_sandbox_remove(&a->registry, s->id, &e);
+		ended_add(a, &row);
+		r = registry_end(&a->registry, r, &e);
+	}
+	if (r < 0)
+		log_err("sandbox=%s %s, ignoring", s->id, e.msg);
+	api_registry_touched(a);
 }
 
-void box_gone(struct sandbox *s, const char *why)
+void box_gone(struct sandbox *s, const char *why,
+	      const struct sandbox_use *last)
 {
 	struct api *a = s->api;
 	struct err ok = { 0 }, e = { 0 };
@@ -414,34 +445,20 @@ void box_gone(struct sandbox *s, const char *why)
 
 	if (why)
 		log_info("sandbox=%s %s", s->id, why);
-	log_end(s, why ? why : s->why ? s->why : "was removed");
+	box_reason(s, "%s", why ? why : "removed");
+	log_end(s, s->reason);
 	s->ready = NULL;
 	drop(s);
+	meter_end(s, last);
 	agent_lost(&s->agent, ENOTCONN, "the sandbox has ended");
 	relays_finish(s);
-	if (s->told) {
-		if (registry_sandbox_remove(&a->registry, s->id, &e) < 0)
-			log_err("sandbox=%s %s, ignoring", s->id, e.msg);
-		api_registry_touched(a);
-	}
+	if (s->told)
+		keep_end(s);
 	tell_waiters(s, &ok);
-	err_clear(&e);
 	err_set(&e, EIO, "the sandbox ended while it was starting");
 	if (ready)
 		ready(s->ready_arg, NULL, &e);
 	spares_poke(a);
-}
-
-/* Deadlines count in boot time, unless the host was booted since. */
-static void resume_deadline(struct sandbox *s, bool same_boot)
-{
-	uint64_t now = same_boot ? clock_boot_ms() : clock_wall_ms();
-	uint64_t at = same_boot ? s->deadline_boot_ms : s->deadline_wall_ms;
-
-	if (at == 0)
-		return;
-	timer_set(&s->api->loop, &s->deadline, at > now ? at - now : 0,
-		  on_deadline);
 }
 
 static int load_row(void *arg, const struct sandbox_row *row)
@@ -468,8 +485,13 @@ static int load_row(void *arg, const struct sandbox_row *row)
 	s->created_ms = row->created_ms;
 	s->deadline_boot_ms = row->deadline_boot_ms;
 	s->deadline_wall_ms = row->deadline_wall_ms;
-	a->boxes.n_users++;
-	resume_deadline(s, strcmp(row->boot_id, a->boot_id) == 0);
+	count_user(s);
+	if (strcmp(row->boot_id, a->boot_id) != 0) {
+		box_gone(s, "the host was restarted", NULL);
+		return 0;
+	}
+	lifetime_resume(s);
+	meter_resume(s);
 	return 0;
 }
 

@@ -12,8 +12,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "api/admission.h"
 #include "api/agent_link.h"
 #include "api/call.h"
+#include "api/ended.h"
+#include "api/usage.h"
 #include "api/warden_link.h"
 #include "base/list.h"
 #include "base/loop.h"
@@ -53,18 +56,19 @@ struct sandbox {
 	char project[NAME_CAP];
 	struct spec spec; /* spec.image: as it was asked for */
 	enum box_state state;
-	bool spare;      /* waits for a create; nobody sees it */
-	bool transient;  /* of a run: no row, gone with its client */
-	bool told;       /* has a row */
-	bool degraded;   /* its agent broke the protocol */
-	bool ended;      /* the warden said so while it was launching */
-	const char *why; /* it ends, for its clients; NULL: somebody asked */
+	bool spare;              /* waits for a create; nobody sees it */
+	bool transient;          /* of a run: no row, gone with its client */
+	bool told;               /* has a row */
+	bool degraded;           /* its agent broke the protocol */
+	bool ended;              /* the warden said so while it was launching */
+	char reason[REASON_CAP]; /* why it ends; "" until it is to */
 	uint64_t created_ms, deadline_boot_ms, deadline_wall_ms;
 	uint64_t asked_us;
 	uint64_t seen;         /* last reconciliation that found it */
 	uint64_t active_ms;    /* box_touch(); boot time */
 	uint64_t output_bytes; /* that its agent has sent, of all processes */
 	struct timer deadline;
+	struct meter meter;
 	struct warden_call call; /* launch, then kill */
 	struct agent_link agent;
 	box_ready_fn *ready;
@@ -79,8 +83,9 @@ struct boxes {
 	struct list all, spares;
 	struct list ids[BOX_BUCKETS], names[BOX_BUCKETS];
 	unsigned n_users, n_spares, n_launching;
-	bool closing;   /* the kill switch is being pulled */
-	bool no_spares; /* since then, until the next create */
+	struct promise promised; /* to the users */
+	bool closing;            /* the kill switch is being pulled */
+	bool no_spares;          /* since then, until the next create */
 	struct timer refill;
 	unsigned refill_pause_ms;
 	uint64_t last_create_ms;
@@ -101,8 +106,8 @@ struct sandbox *box_by_name(struct api *a, const char *project,
 void box_touch(struct sandbox *s);
 /* Is it of the project that this identity sees? */
 bool box_is_for(const struct sandbox *s, const struct identity *who);
-/* What this one sees, by id, name or unambiguous prefix; NULL with ENOENT or
- * EEXIST in `e`. */
+/* What this one sees, by id, name or unambiguous prefix; NULL with ENOENT,
+ * ERR_ENDED or EEXIST in `e`. */
 struct sandbox *box_find(struct api *a, const struct identity *who,
 			 const char *ref, struct err *e);
 bool box_visible(const struct sandbox *s);
@@ -127,8 +132,12 @@ void box_start_commands(struct sandbox *s);
 void box_kill(struct sandbox *s, struct box_waiter *w);
 /* The same for one that may be starting: who waits for it is told why. */
 void box_abort(struct sandbox *s, int code, const char *why);
-/* It is gone, by itself or because the warden has ended it. */
-void box_gone(struct sandbox *s, const char *why);
+/*
+ * It is gone, by itself or because the warden has ended it. `why` counts when
+ * nobody has given a reason before; `last` may be NULL.
+ */
+void box_gone(struct sandbox *s, const char *why,
+	      const struct sandbox_use *last);
 /* BOX_FOUND, confirmed by the warden. */
 void box_adopt(struct sandbox *s);
 

@@ -33,6 +33,7 @@ static bool may_repeat(unsigned op)
 	case WARDEN_STAT:
 	case WARDEN_HOST:
 	case WARDEN_IMAGE_REMOVE:
+	case WARDEN_RESIZE:
 		return true;
 	default:
 		return false;
@@ -274,8 +275,8 @@ static bool take_message(struct warden_link *w)
 	} else if (c) {
 		finish(c, &rep, fds);
 	} else if (rep.seq == 0 && rep.op == WARDEN_ENDED) {
-		rep.id[ID_LEN] = '\0';
-		w->on_ended(w->ctx, rep.id, &rep.err);
+		rep.last.id[ID_LEN] = '\0';
+		w->on_ended(w->ctx, &rep.last, &rep.err);
 	}
 	for (i = 0; i < FD_PASS_MAX; i++)
 		auto_close(&fds[i]);

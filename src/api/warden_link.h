@@ -40,7 +40,8 @@ struct warden_call {
 struct warden_link {
 	/* Set before warden_start(). */
 	void (*on_up)(void *ctx); /* connected: answer with warden_ready() */
-	void (*on_ended)(void *ctx, const char *id, const struct err *e);
+	void (*on_ended)(void *ctx, const struct last_use *last,
+			 const struct err *e);
 	void *ctx;
 
 	/* Private. */

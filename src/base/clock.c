@@ -1,6 +1,8 @@
 #include "base/clock.h"
 
+#include <errno.h>
 #include <stdio.h>
+#include <string.h>
 #include <time.h>
 
 static uint64_t now_us(clockid_t id)
@@ -36,4 +38,21 @@ void clock_stamp(uint64_t wall_ms, char out[CLOCK_STAMP])
 	n = strftime(out, CLOCK_STAMP, "%Y-%m-%dT%H:%M:%S", &tm);
 	snprintf(out + n, CLOCK_STAMP - n, ".%03uZ",
 		 (unsigned)(wall_ms % 1000));
+}
+
+int clock_parse(const char *stamp, uint64_t *wall_ms)
+{
+	struct tm tm = { 0 };
+	unsigned ms = 0;
+	const char *end = strptime(stamp, "%Y-%m-%dT%H:%M:%S", &tm);
+	time_t s;
+	int n = 0;
+
+	if (end && *end == '.' && sscanf(end, ".%3u%n", &ms, &n) == 1 && n == 4)
+		end += n;
+	s = timegm(&tm);
+	if (!end || strcmp(end, "Z") != 0 || s < 0)
+		return -EINVAL;
+	*wall_ms = (uint64_t)s * 1000 + ms;
+	return 0;
 }

@@ -33,8 +33,12 @@ struct conf {
 	uint64_t uid_base;      /* first id of the sandboxes' ranges */
 	uint64_t uid_count;     /* ids from there */
 	uint64_t max_sandboxes;
-	uint64_t spares; /* sandboxes kept waiting for a create */
-	char image[64];  /* default image */
+	/* How often the host's memory and processors may be promised, in
+	 * thousandths; 0: without end. */
+	uint64_t overcommit_memory, overcommit_cpus;
+	uint64_t memory_reserve; /* of the host; below it nothing starts */
+	uint64_t spares;         /* sandboxes kept waiting for a create */
+	char image[64];          /* default image */
 	uint64_t cpus_milli, mem_bytes, disk_bytes, pids; /* defaults */
 	uint64_t timeout_ms;    /* default life; 0: none */
 	char allow_missing[64]; /* walls or limits this host may lack: "disk" */

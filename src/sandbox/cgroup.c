@@ -19,6 +19,7 @@
 
 #include "base/auto.h"
 #include "base/fd.h"
+#include "sandbox/cgroup_knob.h"
 #include "sandbox/mount.h"
 #include "sandbox/walls.h"
 
@@ -34,36 +35,7 @@ static const struct v1 {
 	{ "pids", true, false },   { "cpuacct", false, true },
 	{ "cpuset", false, true },
 };
-enum { V1_MEMORY, V1_CPU, V1_PIDS, V1_CPUACCT, V1_CPUSET };
-static_assert(ARRAY_LEN(v1_table) == CGROUP_V1_MAX, "a row each");
-
-/* What a missing knob means: some kernels have no swap accounting. */
-static int knob(int dir_fd, const char *file, const char *value, bool may_miss,
-		struct err *e)
-{
-	int r = knob_write_at(dir_fd, file, value);
-
-	if (r == -ENOENT && may_miss)
-		return 0;
-	if (r < 0)
-		return err_set(e, -r, "write '%s' to %s: %s", value, file,
-			       strerror(-r));
-	return 0;
-}
-
-static int knob_num(int dir_fd, const char *file, uint64_t value, bool may_miss,
-		    struct err *e)
-{
-	char num[24];
-
-	snprintf(num, sizeof(num), "%llu", (unsigned long long)value);
-	return knob(dir_fd, file, num, may_miss, e);
-}
-
-static int open_dir(int at_fd, const char *path)
-{
-	return openat(at_fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-}
+static_assert(ARRAY_LEN(v1_table) == CGROUP_V1_MAX, "a row each, as V1_*");
 
 static bool is_cgroup2(int fd)
 {
@@ -82,10 +54,10 @@ static int cpuset_inherit(int parent_fd, int fd, struct err *e)
 	for (i = 0; i < ARRAY_LEN(files); i++) {
 		if (read_file_at(parent_fd, files[i], value, sizeof(value)) < 0)
 			return err_sys(e, "read %s", files[i]);
-		if (knob(fd, files[i], value, false, e) < 0)
+		if (cgroup_knob(fd, files[i], value, false, e) < 0)
 			return -e->code;
 	}
-	return knob(fd, "cgroup.clone_children", "1", false, e);
+	return cgroup_knob(fd, "cgroup.clone_children", "1", false, e);
 }
 
 /* Is `name` one of the words of `list`? */
@@ -158,7 +130,7 @@ static int make_parent(int root_fd, const char *path, bool v2, bool cpuset,
 
 		if (mkdirat(up_fd, part, 0755) < 0 && errno != EEXIST)
 			return err_sys(e, "create cgroup %s", path);
-		fd = open_dir(up_fd, part);
+		fd = cgroup_dir(up_fd, part);
 		if (fd < 0)
 			return err_sys(e, "open cgroup %s", path);
 		if (v2 && enable_controllers(fd, e) < 0)
@@ -176,7 +148,7 @@ static int open_v1(struct cgroup_host *h, size_t i, struct err *e)
 	struct stat cpu, own;
 
 	snprintf(path, sizeof(path), CGROUP_ROOT "/%s", v1_table[i].name);
-	root_fd = open_dir(AT_FDCWD, path);
+	root_fd = cgroup_dir(AT_FDCWD, path);
 	if (root_fd < 0 && v1_table[i].needed)
 		return err_set(e, ENOTSUP,
 			       "no cgroup controller '%s' (looked at %s); "
@@ -208,7 +180,7 @@ static void choose_parent(struct cgroup_host *h, const struct conf *c,
 
 int cgroup_host_open(struct cgroup_host *h, const struct conf *c, struct err *e)
 {
-	AUTO_CLOSE int root_fd = open_dir(AT_FDCWD, CGROUP_ROOT);
+	AUTO_CLOSE int root_fd = cgroup_dir(AT_FDCWD, CGROUP_ROOT);
 	size_t i;
 
 	*h = (struct cgroup_host){ .unified_fd = -1 };
@@ -235,11 +207,6 @@ int cgroup_host_open(struct cgroup_host *h, const struct conf *c, struct err *e)
 	return 0;
 }
 
-static void slot_name(unsigned slot, char name[16])
-{
-	snprintf(name, 16, "b%u", slot);
-}
-
 static int make_v1(int dir_fd, const char *name, bool cpu, struct err *e)
 {
 	char path[40];
@@ -259,10 +226,10 @@ int cgroup_make(const struct cgroup_host *h, unsigned slot, struct err *e)
 	char name[16];
 	int fd;
 
-	slot_name(slot, name);
+	cgroup_name(slot, name);
 	if (mkdirat(h->unified_fd, name, 0755) < 0)
 		return err_sys(e, "create cgroup %s", name);
-	fd = open_dir(h->unified_fd, name);
+	fd = cgroup_dir(h->unified_fd, name);
 	return fd < 0 ? err_sys(e, "open cgroup %s", name) : fd;
 }
 
@@ -271,7 +238,7 @@ int cgroup_make_v1(const struct cgroup_host *h, unsigned slot, struct err *e)
 	char name[16];
 	size_t i;
 
-	slot_name(slot, name);
+	cgroup_name(slot, name);
 	for (i = 0; i < CGROUP_V1_MAX; i++)
 		if (h->v1_fd[i] >= 0 &&
 		    make_v1(h->v1_fd[i], name, i == V1_CPU, e) < 0)
@@ -309,8 +276,8 @@ int cgroup_split(const struct cgroup_host *h, unsigned slot, uid_t agent_uid,
 	size_t i;
 	int fd, r;
 
-	slot_name(slot, name);
-	top_fd = open_dir(h->unified_fd, name);
+	cgroup_name(slot, name);
+	top_fd = cgroup_dir(h->unified_fd, name);
 	if (top_fd < 0)
 		return err_sys(e, "open cgroup %s", name);
 	r = split_control(top_fd);
@@ -325,58 +292,8 @@ int cgroup_split(const struct cgroup_host *h, unsigned slot, uid_t agent_uid,
 			     0) < 0)
 			return err_sys(e, "chown %s of %s", open_to_agent[i],
 				       name);
-	fd = open_dir(top_fd, "agent");
+	fd = cgroup_dir(top_fd, "agent");
 	return fd < 0 ? err_sys(e, "open cgroup %s/agent", name) : fd;
-}
-
-static int limit_v2(const struct cgroup_host *h, const char *name,
-		    const struct cgroup_limits *l, struct err *e)
-{
-	AUTO_CLOSE int fd = open_dir(h->unified_fd, name);
-	char cpu[40];
-
-	if (fd < 0)
-		return err_sys(e, "open cgroup %s", name);
-	snprintf(cpu, sizeof(cpu), "%llu 100000",
-		 (unsigned long long)l->cpus_milli * 100);
-	if (knob_num(fd, "memory.max", l->mem_bytes, false, e) < 0 ||
-	    knob(fd, "memory.swap.max", "0", true, e) < 0 ||
-	    knob_num(fd, "pids.max", l->pids, false, e) < 0 ||
-	    /* Shown again where runtimes look for it. */
-	    knob_num(fd, "user/memory.max", l->mem_bytes, false, e) < 0 ||
-	    knob(fd, "user/cpu.max", cpu, false, e) < 0)
-		return -e->code;
-	return 0;
-}
-
-static int limit_v1(const struct cgroup_host *h, const char *name,
-		    const struct cgroup_limits *l, struct err *e)
-{
-	AUTO_CLOSE int mem_fd = open_dir(h->v1_fd[V1_MEMORY], name);
-	AUTO_CLOSE int cpu_fd = open_dir(h->v1_fd[V1_CPU], name);
-	AUTO_CLOSE int pids_fd = open_dir(h->v1_fd[V1_PIDS], name);
-
-	if (mem_fd < 0 || cpu_fd < 0 || pids_fd < 0)
-		return err_sys(e, "open cgroup %s", name);
-	if (knob_num(mem_fd, "memory.limit_in_bytes", l->mem_bytes, false, e) ||
-	    knob_num(mem_fd, "memory.memsw.limit_in_bytes", l->mem_bytes, true,
-		     e) ||
-	    knob_num(pids_fd, "pids.max", l->pids, false, e) ||
-	    knob_num(cpu_fd, "user/cpu.cfs_quota_us", l->cpus_milli * 100,
-		     false, e))
-		return -e->code;
-	return 0;
-}
-
-int cgroup_limit(const struct cgroup_host *h, unsigned slot,
-		 const struct cgroup_limits *l, struct err *e)
-{
-	char name[16];
-
-	if (!WALL(LIMITS))
-		return 0;
-	slot_name(slot, name);
-	return h->v2 ? limit_v2(h, name, l, e) : limit_v1(h, name, l, e);
 }
 
 /*
@@ -407,7 +324,7 @@ int cgroup_open_user(const struct cgroup_host *h, unsigned slot, struct err *e)
 	int fd;
 
 	snprintf(path, sizeof(path), "b%u/user%s", slot, h->v2 ? "" : "/tasks");
-	fd = h->v2 ? open_dir(h->unified_fd, path)
+	fd = h->v2 ? cgroup_dir(h->unified_fd, path)
 		   : openat(h->v1_fd[V1_CPU], path, O_WRONLY | O_CLOEXEC);
 	return fd < 0 ? err_sys(e, "open %s", path) : fd;
 }
@@ -466,7 +383,7 @@ int cgroup_each(const struct cgroup_host *h, void (*fn)(void *ctx, unsigned),
 
 		if (fd < 0)
 			continue;
-		fd = open_dir(fd, ".");
+		fd = cgroup_dir(fd, ".");
 		d = fd < 0 ? NULL : fdopendir(fd);
 		if (!d)
 			return err_sys(e, "list cgroups");
@@ -475,53 +392,6 @@ int cgroup_each(const struct cgroup_host *h, void (*fn)(void *ctx, unsigned),
 				fn(ctx, slot);
 	}
 	return 0;
-}
-
-static uint64_t read_num(int dir_fd, const char *path)
-{
-	char text[64];
-
-	if (dir_fd < 0 || read_file_at(dir_fd, path, text, sizeof(text)) <= 0)
-		return 0;
-	return strtoull(text, NULL, 10);
-}
-
-/* The number behind `key` in a file of "key number" lines. */
-static uint64_t read_key(int dir_fd, const char *path, const char *key)
-{
-	char text[4096], *p;
-
-	if (dir_fd < 0 || read_file_at(dir_fd, path, text, sizeof(text)) <= 0)
-		return 0;
-	p = strstr(text, key);
-	return p ? strtoull(p + strlen(key), NULL, 10) : 0;
-}
-
-void cgroup_use(const struct cgroup_host *h, unsigned slot,
-		struct sandbox_use *u)
-{
-	char path[64];
-#define AT(file) (snprintf(path, sizeof(path), "b%u/" file, slot), path)
-
-	if (h->v2) {
-		u->cpu_us =
-			read_key(h->unified_fd, AT("cpu.stat"), "usage_usec ");
-		u->mem_bytes = read_num(h->unified_fd, AT("memory.current"));
-		u->pids = read_num(h->unified_fd, AT("pids.current"));
-		u->oom_kills = read_key(h->unified_fd, AT("memory.events"),
-					"oom_kill ");
-		return;
-	}
-	u->cpu_us = read_num(h->v1_fd[h->v1_fd[V1_CPUACCT] < 0 ? V1_CPU
-							       : V1_CPUACCT],
-			     AT("cpuacct.usage")) /
-		    1000;
-	u->mem_bytes =
-		read_num(h->v1_fd[V1_MEMORY], AT("memory.usage_in_bytes"));
-	u->pids = read_num(h->v1_fd[V1_PIDS], AT("pids.current"));
-	u->oom_kills = read_key(h->v1_fd[V1_MEMORY], AT("memory.oom_control"),
-				"oom_kill ");
-#undef AT
 }
 
 static int view_v1(int at_fd, const char *name, struct err *e)

@@ -61,6 +61,22 @@ int cgroup_split(const struct cgroup_host *h, unsigned slot, uid_t agent_uid,
 int cgroup_limit(const struct cgroup_host *h, unsigned slot,
 		 const struct cgroup_limits *l, struct err *e) MUST_CHECK;
 
+/* The groups of a sandbox that runs; they lead nowhere when it is gone. */
+struct cgroup_fds {
+	bool v2;
+	int fd[3]; /* v2: its group; v1: memory, cpu, pids; else -1 */
+};
+int cgroup_fds_open(struct cgroup_fds *f, const struct cgroup_host *h,
+		    unsigned slot, struct err *e) MUST_CHECK;
+void cgroup_fds_close(struct cgroup_fds *f);
+/*
+ * Other limits for one that runs. EBUSY: it uses more memory than that, and
+ * nothing was changed. With less memory than before it may take a while: the
+ * kernel has to drop what is above.
+ */
+int cgroup_resize(const struct cgroup_fds *f, const struct cgroup_limits *from,
+		  const struct cgroup_limits *to, struct err *e) MUST_CHECK;
+
 /*
  * In a child that was cloned into the unified group: joins the v1 groups, as
  * the agent, or (`user`) as the agent's children will. 0 or -errno.
@@ -81,6 +97,8 @@ int cgroup_each(const struct cgroup_host *h, void (*fn)(void *ctx, unsigned),
 		void *ctx, struct err *e) MUST_CHECK;
 void cgroup_use(const struct cgroup_host *h, unsigned slot,
 		struct sandbox_use *u);
+uint64_t cgroup_cpu_us(const struct cgroup_host *h, unsigned slot);
+uint64_t cgroup_mem_bytes(const struct cgroup_host *h, unsigned slot);
 
 /* Mounts a read-only view of the own group at the directory `at_fd`
  * (/sys/fs/cgroup of the sandbox). Runs inside the new cgroup namespace. */

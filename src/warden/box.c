@@ -99,21 +99,20 @@ void box_remove_run_dir(struct warden *w, const char *id)
 
 static void answer_all(struct box *b)
 {
-	struct err none = { 0 };
 	struct list *pos, *tmp;
 
 	list_each (pos, tmp, &b->waiters) {
 		struct waiter *wt = container_of(pos, struct waiter, node);
-		struct err *e = &none;
+		struct warden_rep rep = { .last = b->last };
 
 		list_del(&wt->node);
 		if (wt->op == WARDEN_LAUNCH) {
-			e = &b->failure;
-			if (e->code == 0)
-				err_set(e, ECANCELED, "sandbox %s was removed",
-					b->spec.id);
+			rep.err = b->failure;
+			if (rep.err.code == 0)
+				err_set(&rep.err, ECANCELED,
+					"sandbox %s was removed", b->spec.id);
 		}
-		answer(wt, e);
+		answer_rep(wt, &rep, NULL, 0);
 	}
 }
 
@@ -148,8 +147,8 @@ static void box_clean(struct box *b)
 	answer_all(b);
 	if (b->doomed && --w->n_doomed == 0)
 		answer_kill_all(w);
-	if (!b->asked)
-		notice_ended(w, b->spec.id, &b->failure);
+	if (!b->asked || b->doomed)
+		notice_ended(w, &b->last, &b->failure);
 	timer_del(&w->loop, &b->retry);
 	loop_defer(&w->loop, &b->gone, box_free);
 }
@@ -157,8 +156,12 @@ static void box_clean(struct box *b)
 static void try_clean(struct timer *t)
 {
 	struct box *b = container_of(t, struct box, retry);
+	uint64_t cpu_us = cgroup_cpu_us(&b->w->cg, b->slot);
 	int r = cgroup_remove(&b->w->cg, b->slot);
 
+	/* Some of its groups may be gone since the last try. */
+	if (b->last.use.cpu_us < cpu_us)
+		b->last.use.cpu_us = cpu_us;
 	/* The last task may still be on its way out of the group. */
 	if (r < 0)
 		timer_set(&b->w->loop, t, RETRY_MS, try_clean);
@@ -213,6 +216,8 @@ void box_end(struct box *b, struct waiter *wt)
 		list_add(&b->waiters, &wt->node);
 	}
 	if (b->state != BOX_ENDING) {
+		memcpy(b->last.id, b->spec.id, ID_CAP);
+		b->last.use.mem_bytes = cgroup_mem_bytes(&b->w->cg, b->slot);
 		b->state = BOX_ENDING;
 		io_close(&b->w->loop, &b->talk_io);
 		part_close(&b->part);

@@ -89,14 +89,15 @@ void answer(struct waiter *wt, const struct err *e)
 	answer_rep(wt, &rep, NULL, 0);
 }
 
-void notice_ended(struct warden *w, const char *id, const struct err *e)
+void notice_ended(struct warden *w, const struct last_use *last,
+		  const struct err *why)
 {
 	struct warden_rep rep = { .version = WARDEN_VERSION,
 				  .op = WARDEN_ENDED,
-				  .err = *e };
+				  .err = *why,
+				  .last = *last };
 	struct list *pos, *tmp;
 
-	memcpy(rep.id, id, ID_CAP);
 	list_each (pos, tmp, &w->conns)
 		send_rep(container_of(pos, struct conn, node), &rep, NULL, 0);
 }
@@ -286,6 +287,11 @@ static void do_connect(struct warden *w, struct warden_req *q,
 	answer_rep(wt, &rep, &fd, fd >= 0);
 }
 
+static void do_resize(struct warden *w, struct warden_req *q, struct waiter *wt)
+{
+	box_resize(w, &q->resize, wt);
+}
+
 static void do_hello(struct warden *w, struct warden_req *q, struct waiter *wt)
 {
 	struct err none = { 0 };
@@ -296,7 +302,14 @@ static void do_hello(struct warden *w, struct warden_req *q, struct waiter *wt)
 	answer(wt, &none);
 }
 
-enum need { NEED_NOTHING, NEED_ID, NEED_ID_OR_EMPTY, NEED_SPEC, NEED_PORT };
+enum need {
+	NEED_NOTHING,
+	NEED_ID,
+	NEED_ID_OR_EMPTY,
+	NEED_SPEC,
+	NEED_PORT,
+	NEED_LIMITS
+};
 
 static const struct {
 	enum need need;
@@ -314,6 +327,7 @@ static const struct {
 	[WARDEN_IMAGE_NEXT] = { NEED_ID_OR_EMPTY, do_image_next },
 	[WARDEN_HOST] = { NEED_NOTHING, do_host },
 	[WARDEN_CONNECT] = { NEED_PORT, do_connect },
+	[WARDEN_RESIZE] = { NEED_LIMITS, do_resize },
 };
 
 /* NUL-terminated within its array, and of the right form. */
@@ -322,16 +336,21 @@ static bool text_ok(const char *s, size_t cap, bool (*valid)(const char *))
 	return memchr(s, '\0', cap) && valid(s);
 }
 
+static bool limits_ok(uint64_t pids, uint64_t cpus_milli, uint64_t mem_bytes)
+{
+	return pids >= 8 && pids <= 65536 && cpus_milli >= 50 &&
+	       cpus_milli <= 1000000 && mem_bytes >= 16ULL << 20 &&
+	       mem_bytes <= 1ULL << 46;
+}
+
 static bool spec_ok(const struct launch_spec *s)
 {
 	return text_ok(s->id, sizeof(s->id), id_valid) &&
 	       text_ok(s->image, sizeof(s->image), id_valid) &&
 	       text_ok(s->hostname, sizeof(s->hostname), name_valid) &&
-	       (s->flags & ~(uint32_t)LAUNCH_FLAGS_ALL) == 0 && s->pids >= 8 &&
-	       s->pids <= 65536 && s->zero == 0 &&
+	       (s->flags & ~(uint32_t)LAUNCH_FLAGS_ALL) == 0 && s->zero == 0 &&
+	       limits_ok(s->pids, s->cpus_milli, s->mem_bytes) &&
 	       (s->nofile == 0 || s->nofile >= 16) && s->nofile <= 65536 &&
-	       s->cpus_milli >= 50 && s->cpus_milli <= 1000000 &&
-	       s->mem_bytes >= 16ULL << 20 && s->mem_bytes <= 1ULL << 46 &&
 	       s->disk_bytes >= 16ULL << 20 && s->disk_bytes <= 1ULL << 50;
 }
 
@@ -371,6 +390,12 @@ static int check(const struct conn *c, const struct warden_req *q,
 		if (connect_ok(&q->connect))
 			return 0;
 		return err_set(e, EINVAL, "not a port of a sandbox");
+	case NEED_LIMITS:
+		if (text_ok(q->resize.id, sizeof(q->resize.id), id_valid) &&
+		    limits_ok(q->resize.pids, q->resize.cpus_milli,
+			      q->resize.mem_bytes))
+			return 0;
+		return err_set(e, EINVAL, "not limits of a sandbox");
 	}
 	return err_set(e, EBADMSG, "not a request");
 }

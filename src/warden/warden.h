@@ -7,6 +7,7 @@
  *	serve.c	    connections, the table of requests, their validation
  *	box.c	    sandboxes: launch, end, clean up
  *	connect.c   sockets inside a sandbox's network, for previews
+ *	resize.c    other limits for one that runs
  *	record.c    what is written down about them, and adoption after a crash
  *	slots.c	    ranges of ids, parts made ahead
  *	import.c    workers that fill images
@@ -64,8 +65,10 @@ struct box {
 	unsigned slot;
 	enum box_state state;
 	pid_t pid;
-	uint64_t start_time; /* of the process, in the kernel's ticks */
-	struct part part;    /* open while launching */
+	uint64_t start_time;  /* of the process, in the kernel's ticks */
+	struct part part;     /* open while launching */
+	struct last_use last; /* filled while it ends */
+	bool resizing;
 	struct io pid_io, talk_io;
 	struct timer retry;
 	bool pid_gone;
@@ -166,6 +169,10 @@ void box_remove_run_dir(struct warden *w, const char *id);
 int box_connect(const struct box *b, const struct connect_spec *s,
 		struct err *e) MUST_CHECK;
 
+/* resize.c */
+void box_resize(struct warden *w, const struct resize_spec *to,
+		struct waiter *wt);
+
 /* record.c */
 int record_write(const struct box *b, struct err *e) MUST_CHECK;
 /* `ending`: it is dead, or will run no more. */
@@ -196,4 +203,6 @@ void answer(struct waiter *wt, const struct err *e);
 void answer_early(struct waiter *wt);
 void answer_rep(struct waiter *wt, struct warden_rep *rep, const int *fds,
 		int n_fds);
-void notice_ended(struct warden *w, const char *id, const struct err *e);
+/* `why` has the code 0 when it ended by itself. */
+void notice_ended(struct warden *w, const struct last_use *last,
+		  const struct err *why);

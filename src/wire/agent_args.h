@@ -9,10 +9,9 @@
  *			which the child writes "0"
  *	joinkind=v1|v2
  *	cpus=N		how many processors a user process may use; absent: all
- *	nofile=N	open files that a user process may have, exactly; absent:
- *			1024, which it may raise
- *	sudo=0|1	whether uid 0 of the sandbox may be asked for
- *	walls=HEX	only in a test build: walls that are taken away
+ *	nofile=N	open files that a user process may have, exactly;
+ *absent: 1024, which it may raise sudo=0|1	whether uid 0 of the sandbox may
+ *be asked for walls=HEX	only in a test build: walls that are taken away
  *
  * When the agent starts it is PID 1, its user id is outside of the sandbox's
  * map, no_new_privs is set, and it holds AGENT_CAPS (permitted, effective,

@@ -62,6 +62,11 @@ enum warden_op {
 	 * yet (non-blocking).
 	 */
 	WARDEN_CONNECT,
+	/*
+	 * Other limits for a sandbox that runs. EBUSY: it uses more memory
+	 * than it would have; nothing was changed.
+	 */
+	WARDEN_RESIZE,
 	WARDEN_OPS
 };
 
@@ -99,8 +104,24 @@ struct connect_spec {
 	uint16_t flags;
 };
 
+struct resize_spec {
+	char id[ID_CAP];
+	uint32_t pids;
+	uint64_t cpus_milli, mem_bytes;
+};
+
 struct sandbox_use {
 	uint64_t cpu_us, mem_bytes, disk_bytes, pids, oom_kills;
+};
+
+/*
+ * The last word about a sandbox, in WARDEN_ENDED and in the answer to
+ * WARDEN_KILL: all its processor time, and the memory it had at the end.
+ */
+struct last_use {
+	char id[ID_CAP];
+	uint32_t zero;
+	struct sandbox_use use;
 };
 
 enum host_flags {
@@ -128,6 +149,7 @@ struct warden_req {
 		char id[ID_CAP]; /* NUL-padded to the end */
 		struct launch_spec launch;
 		struct connect_spec connect;
+		struct resize_spec resize;
 	};
 };
 
@@ -140,6 +162,7 @@ struct warden_rep {
 		char id[ID_CAP];
 		struct launch_spec launch; /* of WARDEN_NEXT */
 		struct sandbox_use use;
+		struct last_use last; /* `id` is at the same place */
 		struct host_info host;
 	};
 };

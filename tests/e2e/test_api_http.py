@@ -75,7 +75,8 @@ class Sandboxes(HttpCase):
         self.assertEqual(self.a.api("DELETE", "/v1/sandboxes/work").status, 204)
         self.assertEqual(self.w.boxes, {})
         self.fails(404, "not_found", "GET", "/v1/sandboxes/work")
-        self.fails(404, "not_found", "DELETE", f"/v1/sandboxes/{j['id']}")
+        self.assertIn("removed by uid:0", self.fails(
+            410, "ended", "DELETE", f"/v1/sandboxes/{j['id']}"))
 
     def test_defaults(self):
         box = self.a.create()
@@ -110,7 +111,7 @@ class Sandboxes(HttpCase):
         self.fails(404, "not_found", "GET", "/v1/sandboxes/" + "x" * 500)
         self.assertIn("GET, DELETE", self.fails(
             405, "method_not_allowed", "PATCH", "/v1/sandboxes/x"))
-        self.fails(426, "upgrade_required", "POST", "/v1/run", {})
+        self.fails(400, "bad_request", "POST", "/v1/run", {})
         self.fails(426, "upgrade_required", "POST", "/v1/sandboxes/x/exec")
         upgrade = {"Connection": "Upgrade", "Upgrade": "carrel-wire/1"}
         self.fails(404, "not_found", "POST", "/v1/sandboxes/x/exec", None, upgrade)

@@ -102,6 +102,90 @@ class Timeout(harness.Case):
         self.i.start()
         wait_for("its end", lambda: box not in self.i.ids()
                  and not self.i.box_pids(), 2 * SLOW)
+        j = self.i.api("GET", f"/v1/sandboxes/{box}").json
+        self.assertEqual((j["state"], j["ended"]["reason"]),
+                         ("ended", "its time is over: timeout of 1 s"))
+
+
+class Limits(harness.Case):
+    BUSY = "while :; do :; done"
+
+    def ended(self, box, timeout):
+        """The reason, once it has one."""
+        def look():
+            j = self.i.api("GET", f"/v1/sandboxes/{box}").json
+            return j["state"] == "ended" and j["ended"]["reason"]
+        return wait_for("its end", look, timeout * SLOW)
+
+    def usage(self, box):
+        return wait_for("its row", lambda: [
+            u for u in self.i.api("GET", f"/v1/usage?sandbox={box}").json["usage"]
+            if u["ended_at"]], 5 * SLOW)[0]
+
+    def test_cpu_budget(self):
+        box = self.i.create(**{"cpu-budget": 0.5})
+        p = self.i.popen("exec", box, "--", "sh", "-c", self.BUSY)
+        began = time.monotonic()
+        self.assertEqual(self.ended(box, 5), "cpu budget of 0.5 s used")
+        self.assertGreaterEqual(time.monotonic() - began, 0.4)
+        _, err = p.communicate(timeout=5 * SLOW)
+        self.assertIn(b"cpu budget", err)
+        self.assertNotEqual(p.returncode, 0)
+        self.assertEqual(self.i.box_pids(), [])
+        used = self.usage(box)["cpu_us"]
+        self.assertGreaterEqual(used, 500000)
+        self.assertLess(used, 500000 + 400000 * SLOW)
+
+    def test_cpu_budget_over_a_restart(self):
+        box = self.i.create(**{"cpu-budget": 1})
+        self.i.cli("exec", "-d", box, "--", "sh", "-c", self.BUSY, check=0)
+        self.i.end_daemon()
+        time.sleep(1.5 * SLOW)
+        self.i.start()
+        self.assertEqual(self.ended(box, 3), "cpu budget of 1 s used")
+
+    def test_idle(self):
+        began = time.monotonic()
+        box = self.i.create(**{"idle-timeout": 1})
+        self.assertEqual(self.ended(box, 5), "idle for 1 s")
+        took = time.monotonic() - began
+        self.assertGreater(took, 0.9)
+        self.assertLess(took, 1.6 * SLOW)
+
+    def test_idle_means_nobody_and_nothing(self):
+        worker = self.i.create(**{"idle-timeout": 1})
+        self.i.cli("exec", "-d", worker, "--", "sh", "-c", self.BUSY, check=0)
+        visited = self.i.create(**{"idle-timeout": 1})
+        client = self.i.exec_wire(visited)
+        sleeper = self.i.create(**{"idle-timeout": 1})
+        self.i.cli("exec", "-d", sleeper, "--", "sleep", "100", check=0)
+        self.assertEqual(self.ended(sleeper, 5), "idle for 1 s")
+        time.sleep(1.5)
+        self.assertEqual(sorted(self.i.ids()), sorted([worker, visited]))
+        client.close()
+        self.assertEqual(self.ended(visited, 5), "idle for 1 s")
+        self.i.rm(worker)
+
+    def test_output_limit(self):
+        box = self.i.create(**{"output-limit": "1M"})
+        p = self.i.cli("exec", box, "--", "sh", "-c",
+                       "head -c 900000 /dev/zero", check=0)
+        self.assertEqual(len(p.stdout), 900000)
+        p = self.i.cli("exec", box, "--", "sh", "-c", "yes")
+        self.assertNotEqual(p.returncode, 0)
+        self.assertIn("output limit of 1 MiB reached", p.err)
+        self.assertLess(len(p.stdout), 8 << 20)
+        self.assertEqual(self.ended(box, 2), "output limit of 1 MiB reached")
+        self.assertGreater(self.usage(box)["output_bytes"], 1 << 20)
+
+    def test_a_run_has_them_too(self):
+        p = self.i.cli("run", "--cpu-budget", "300ms", "--", "sh", "-c", self.BUSY,
+                       timeout=10)
+        self.assertNotEqual(p.returncode, 0)
+        self.assertIn("cpu budget of 0.3 s used", p.err)
+        p = self.i.cli("run", "--output-limit", "64K", "--", "yes", timeout=10)
+        self.assertIn("output limit", p.err)
+        self.assertEqual(self.i.ids(), [])
 
 
 if __name__ == "__main__":

@@ -1,0 +1,51 @@
+/*
+ * What became of sandboxes: for a day, whoever asks for one that is gone hears
+ * why. Kept in memory and in the registry; the oldest make room.
+ */
+#pragma once
+
+#include <errno.h>
+#include <stdint.h>
+
+#include "api/call.h"
+#include "base/err.h"
+#include "base/list.h"
+#include "base/str.h"
+#include "registry/registry.h"
+#include "spec/spec.h"
+
+struct api;
+
+enum {
+	ENDED_MAX = 1000,
+	ENDED_MS = 24 * 3600 * 1000,
+	REASON_CAP = 128,
+};
+
+/* What is said of a sandbox that is gone: 410. */
+enum { ERR_ENDED = ESTALE };
+
+struct ended {
+	struct list node;
+	char id[ID_CAP];
+	char name[NAME_CAP], project[NAME_CAP];
+	char image[SPEC_IMAGE_CAP];
+	char reason[REASON_CAP];
+	uint64_t created_ms, ended_ms;
+};
+
+/* The oldest end first. */
+struct ends {
+	struct list all;
+	unsigned n;
+};
+
+void ends_init(struct api *a);
+int ends_load(struct api *a, struct err *e) MUST_CHECK;
+/* In the caller's transaction; a failure is logged. */
+void ended_add(struct api *a, const struct ended_row *row);
+/* What this one may see, by its id or an unambiguous start of it; or NULL. */
+const struct ended *ended_find(struct api *a, const struct identity *who,
+			       const char *ref);
+/* ERR_ENDED with the reason. */
+int ended_say(const struct ended *x, struct err *e);

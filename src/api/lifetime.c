@@ -1,0 +1,158 @@
+#include "api/lifetime.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "api/api.h"
+#include "api/audit.h"
+#include "base/clock.h"
+
+enum {
+	/* Less processor time than this in a second is no work: what ticks
+	 * inside a program that waits. */
+	IDLE_US_PER_S = 5000,
+	LOOK_MIN_MS = 100,
+	LOOK_MAX_MS = 60000,
+	IDLE_LOOKS = 4, /* in the time after which it ends */
+};
+
+void box_reason(struct sandbox *s, const char *fmt, ...)
+{
+	va_list ap;
+
+	if (*s->reason)
+		return;
+	va_start(ap, fmt);
+	vsnprintf(s->reason, sizeof(s->reason), fmt, ap);
+	va_end(ap);
+}
+
+/* `limit` is the name in its spec; the reason has been set. */
+static void end(struct sandbox *s, const char *limit)
+{
+	if (s->state == BOX_ENDING)
+		return;
+	log_info("sandbox=%s %s, removing it", s->id, s->reason);
+	audit_add(s->api, &(struct audit){
+				  .type = "limit.reached",
+				  .box = s,
+				  .data = json_pack("{s:s, s:s}", "limit",
+						    limit, "reason", s->reason),
+			  });
+	box_abort(s, ETIMEDOUT, s->reason);
+}
+
+static void on_deadline(struct timer *t)
+{
+	struct sandbox *s = container_of(t, struct sandbox, deadline);
+
+	box_reason(s, "its time is over: timeout of %.10g s",
+		   (double)s->spec.timeout_ms / 1000);
+	end(s, "timeout");
+}
+
+void lifetime_start(struct sandbox *s)
+{
+	timer_del(&s->api->loop, &s->deadline);
+	s->deadline_boot_ms = s->deadline_wall_ms = 0;
+	if (s->spec.timeout_ms == 0)
+		return;
+	s->deadline_boot_ms = clock_boot_ms() + s->spec.timeout_ms;
+	s->deadline_wall_ms = clock_wall_ms() + s->spec.timeout_ms;
+	timer_set(&s->api->loop, &s->deadline, s->spec.timeout_ms, on_deadline);
+}
+
+void lifetime_resume(struct sandbox *s)
+{
+	uint64_t now = clock_boot_ms(), at = s->deadline_boot_ms;
+
+	if (at > 0)
+		timer_set(&s->api->loop, &s->deadline, at > now ? at - now : 0,
+			  on_deadline);
+}
+
+static bool is_attached(const struct sandbox *s)
+{
+	return s->agent.n_chans > 0 || !list_empty(&s->agent.relays);
+}
+
+uint64_t box_idle_ms(const struct sandbox *s)
+{
+	uint64_t now = clock_boot_ms();
+
+	return is_attached(s) || now < s->active_ms ? 0 : now - s->active_ms;
+}
+
+/* Whoever has worked since the last look, or has a client, was active. */
+static void note_activity(struct sandbox *s)
+{
+	struct meter *m = &s->meter;
+	uint64_t now = clock_boot_ms(), passed = now - m->mark_ms;
+	uint64_t used = m->last.cpu_us - m->mark_us;
+
+	if (is_attached(s) ||
+	    (m->mark_ms > 0 && used * 1000 > passed * IDLE_US_PER_S))
+		box_touch(s);
+	m->mark_us = m->last.cpu_us;
+	m->mark_ms = now;
+}
+
+static bool budget_used(const struct sandbox *s)
+{
+	return s->spec.cpu_budget_ms > 0 &&
+	       s->meter.last.cpu_us / 1000 >= s->spec.cpu_budget_ms;
+}
+
+void lifetime_check(struct sandbox *s)
+{
+	note_activity(s);
+	if (s->state != BOX_RUNNING)
+		return;
+	if (budget_used(s)) {
+		box_reason(s, "cpu budget of %.10g s used",
+			   (double)s->spec.cpu_budget_ms / 1000);
+		end(s, "cpu-budget");
+	} else if (s->spec.idle_ms > 0 && box_idle_ms(s) >= s->spec.idle_ms) {
+		box_reason(s, "idle for %.10g s",
+			   (double)s->spec.idle_ms / 1000);
+		end(s, "idle-timeout");
+	}
+}
+
+static uint64_t less(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+/* A budget cannot be used faster than the processors allow. */
+uint64_t lifetime_wait_ms(const struct sandbox *s)
+{
+	const struct spec *spec = &s->spec;
+	uint64_t used_ms = s->meter.last.cpu_us / 1000, idle = box_idle_ms(s);
+	uint64_t wait = LOOK_MAX_MS;
+
+	if (spec->cpu_budget_ms > used_ms)
+		wait = less(wait, (spec->cpu_budget_ms - used_ms) * 1000 /
+					  spec->cpus_milli);
+	if (spec->idle_ms > 0) {
+		wait = less(wait, spec->idle_ms / IDLE_LOOKS);
+		if (idle < spec->idle_ms)
+			wait = less(wait, spec->idle_ms - idle);
+	}
+	return wait < LOOK_MIN_MS ? LOOK_MIN_MS : wait;
+}
+
+void box_output(struct sandbox *s, size_t n)
+{
+	char limit[SIZE_TEXT];
+
+	s->output_bytes += n;
+	s->meter.dirty = true;
+	if (s->spec.output_limit == 0 ||
+	    s->output_bytes <= s->spec.output_limit)
+		return;
+	size_text(s->spec.output_limit, limit);
+	box_reason(s, "output limit of %s reached", limit);
+	end(s, "output-limit");
+}

@@ -1,0 +1,28 @@
+/*
+ * How long a sandbox lives: by the clock, without work, by its processor time
+ * and by what it writes. Each ends it with a reason, which is kept (ended.h).
+ */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+struct sandbox;
+
+/* Why it ends, for its clients and for later; the first reason stays. */
+void box_reason(struct sandbox *s, const char *fmt, ...) PRINTF_LIKE(2, 3);
+
+/* Its time counts from now; also when it was changed. */
+void lifetime_start(struct sandbox *s);
+/* It goes on as the registry says. */
+void lifetime_resume(struct sandbox *s);
+/* Looks at new figures of its meter: it may be over. */
+void lifetime_check(struct sandbox *s);
+/* How many milliseconds may pass before the next look at its figures. */
+uint64_t lifetime_wait_ms(const struct sandbox *s);
+/* Its agent has sent so many bytes of output. */
+void box_output(struct sandbox *s, size_t n);
+/* How long nobody has had to do with it, nor it with anything. */
+uint64_t box_idle_ms(const struct sandbox *s);
