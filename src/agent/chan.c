@@ -148,16 +148,17 @@ static int attach(struct chan *c, const struct attach *at, struct err *e)
 		return err_set(e, ESRCH, "there is no process %u", at->number);
 	if (!p)
 		return err_set(e, ESRCH, "no process has the tag %s", at->tag);
-	for (i = 0; i < 2 && r == 0; i++)
+	c->mute = at->out[0] == OFFSET_NONE;
+	for (i = 0; i < 2 && r == 0 && !c->mute; i++)
 		r = find_place(&p->out[i], at->out[i], &from[i], e);
 	if (r < 0)
 		return r;
 	kept_del(p);
-	if (is_back(p, at))
+	if (!c->mute && is_back(p, at))
 		timer_del(&c->agent->loop, &p->lost);
 	join(c, p, from);
 	for (i = 0; i < 2; i++) {
-		c->out[i].gap = from[i] != at->out[i] &&
+		c->out[i].gap = !c->mute && from[i] != at->out[i] &&
 				(at->out[i] != OFFSET_NOW || from[i] > 0);
 		stream_resume(&p->out[i]);
 	}

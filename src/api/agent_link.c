@@ -385,9 +385,6 @@ static int on_frame(struct endpoint *ep, const struct frame *f, uint8_t *raw)
 	if (f->type == FRAME_PONG)
 		return frame_pong(g, f, raw);
 	ch = find_chan(g, f->channel);
-	/* Agents of now tell the end also to those who left. */
-	if (!ch && (f->type == FRAME_STARTED || f->type == FRAME_EXIT))
-		return FRAME_GO_ON;
 	if (!ch || type >= ARRAY_LEN(from_agent))
 		return -EBADMSG;
 	/* Under way when the owner left: dropped, unchecked. */

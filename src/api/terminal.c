@@ -302,7 +302,7 @@ static int begin(struct terminal *t, struct sandbox *s, const struct wish *w,
 		.argv = argv,
 	};
 	struct attach at = { .number = (uint32_t)w->process,
-			     .out = { w->offset, OFFSET_NONE } };
+			     .out = { w->offset } };
 
 	if (w->process)
 		return process_attach(&t->proc, s, &at, e);

@@ -210,7 +210,8 @@ int attach_get(const struct frame *f, struct attach *at)
 	at->out[1] = unpack_u64(&u);
 	if (!unpack_ok(&u) || strlen(at->tag) > TAG_MAX ||
 	    (at->number == 0) == (*at->tag == '\0') || !is_start(at->out[0]) ||
-	    !is_start(at->out[1]))
+	    !is_start(at->out[1]) ||
+	    (at->out[0] == OFFSET_NONE) != (at->out[1] == OFFSET_NONE))
 		return -EBADMSG;
 	return 0;
 }

@@ -148,8 +148,8 @@ void spawn_done(struct spawn *s);
 /* In an attach, for a stream: what comes from now on. A GAP says where that
  * is, if it is not 0. */
 #define OFFSET_NOW UINT64_MAX
-/* The same: nothing at all. The channel does not hold the process for this
- * stream, and hears of the exit whether the stream's end came or not. */
+/* For both streams: none of them. The channel gets ATTACHED and EXIT only, and
+ * the process does not wait for it. */
 #define OFFSET_NONE (UINT64_MAX - 1)
 
 struct attach {

@@ -561,6 +561,8 @@ class HostileClient(ApiCase):
                 [frame(ATTACH, 2, attach_body(0, "t" * 65))],
             "an attach past the end of numbers":
                 [frame(ATTACH, 2, attach_body(1, "", OFFSET_MAX + 1))],
+            "an attach to one half":
+                [frame(ATTACH, 2, attach_body(1, "", OFFSET_NONE, 0))],
             "an attach on a channel in use":
                 [frame(ATTACH, 1, attach_body(1, ""))],
             "an attach on channel 0": [frame(ATTACH, 0, attach_body(1, ""))],

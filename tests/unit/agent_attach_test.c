@@ -255,6 +255,33 @@ static void test_detached(void)
 	CHECK(other.gaps == 1 && other.end[0] == 3000000 && !other.broken);
 }
 
+/* A channel that wants no output: it gets the exit, and nobody waits for it. */
+static void test_mute(void)
+{
+	struct result r = start(1, SPAWN_STDIN, NULL,
+				"read x; yes 0123456789abcdef | "
+				"head -c 2000000; exit 3");
+	struct result mute = { .end = { OFFSET_NONE, OFFSET_NONE } };
+	uint8_t input[8 + 1] = { [8] = '\n' };
+
+	r.line = LINE;
+	attach_as(2, r.about.number, NULL, &mute);
+	wait_started(&mute);
+	CHECK(mute.started);
+	client_frame(&c, FRAME_INPUT, 2, input, sizeof(input));
+	while (!(r.ended && mute.ended) && client_next(&c, REPLY_MS) == 1)
+		client_note(&c, c.f.channel == 1 ? &r : &mute, true);
+	CHECK(r.end[0] == 2000000 && r.exit.code == 3 && !r.broken);
+	CHECK(mute.exit.code == 3 && buf_len(&mute.out[0]) == 0 && !mute.gaps);
+	/* The same when it has exited. */
+	result_done(&mute);
+	mute = (struct result){ .end = { OFFSET_NONE, OFFSET_NONE } };
+	attach_as(2, r.about.number, NULL, &mute);
+	client_wait(&c, &mute);
+	CHECK(mute.started && mute.exit.code == 3 && !mute.gaps);
+	result_done(&r);
+}
+
 static void test_tags(void)
 {
 	struct result r = start(1, 0, "one", "echo out; sleep 100");
@@ -470,8 +497,9 @@ static void test_hostile(void)
 	while (r.end[0] < 3 && client_next(&c, REPLY_MS) == 1)
 		client_note(&c, &r, true);
 	CHECK(attach_fails(r.about.number, NULL, 4, EINVAL, "beyond"));
-	CHECK(attach_fails(r.about.number, NULL, OFFSET_NOW - 1, EINVAL,
-			   "beyond"));
+	CHECK(attach_fails(r.about.number, NULL, OFFSET_MAX, EINVAL, "beyond"));
+	CHECK(attach_fails(r.about.number, NULL, OFFSET_NONE, EINVAL,
+			   "malformed"));
 	client_frame(&c, FRAME_ATTACH, 9, "bad", 3);
 	CHECK(failed(9, EINVAL, "malformed"));
 	CHECK(attach_fails(0, "", 0, EINVAL, "malformed"));
@@ -622,6 +650,7 @@ int main(int argc, char **argv)
 	test_gap();
 	test_two_readers();
 	test_detached();
+	test_mute();
 	test_tags();
 	test_kept();
 	test_input();
