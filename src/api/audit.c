@@ -228,6 +228,11 @@ void audit_call_box(struct http_conn *c, const struct sandbox *s)
 	memcpy(n->box, s->id, ID_CAP);
 }
 
+const struct identity *audit_who(struct http_conn *c)
+{
+	return &((const struct call_note *)http_note(c))->who;
+}
+
 /* One more of those that may not come in? */
 static bool denied_fits(struct audit_log *l)
 {

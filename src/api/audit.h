@@ -76,6 +76,8 @@ struct call;
 void audit_call(struct http_conn *c, const struct call *call);
 /* ... and the sandbox that it turned out to be about. */
 void audit_call_box(struct http_conn *c, const struct sandbox *s);
+/* Who asks, until the answer. */
+const struct identity *audit_who(struct http_conn *c);
 /* http_server's on_answer; `ctx` is the struct api. */
 void audit_answer(struct http_conn *c, int status, void *ctx);
 

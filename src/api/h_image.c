@@ -41,6 +41,8 @@ struct image_removal {
 	struct api *api;
 	struct http_conn *conn; /* NULL: it left */
 	char id[ID_CAP];
+	struct identity who;
+	char request[HTTP_REQUEST_ID];
 	struct warden_call call;
 	struct timer again;
 	unsigned tries;
@@ -61,6 +63,23 @@ static void remove_again(struct timer *t)
 	ask_remove(container_of(t, struct image_removal, again));
 }
 
+static void image_removed(const struct image_removal *r, struct image *img)
+{
+	const struct audit entry = {
+		.type = "image.remove",
+		.who = &r->who,
+		.request_id = r->request,
+		.data = img ? image_json(img) : json_pack("{s:s}", "id", r->id)
+	};
+
+	if (img)
+		image_drop(r->api, img);
+	if (r->conn)
+		audit_reply(r->api, r->conn, &entry, 204, NULL);
+	else
+		audit_add(r->api, &entry);
+}
+
 static void on_image_removed(struct warden_call *c,
 			     const struct warden_rep *rep, int fds[FD_PASS_MAX])
 {
@@ -75,14 +94,14 @@ static void on_image_removed(struct warden_call *c,
 			  remove_again);
 		return;
 	}
-	if (img && (e.code == 0 || e.code == ENOENT))
-		image_drop(r->api, img);
-	else if (img)
-		img->removing = false;
-	if (r->conn && e.code && e.code != ENOENT)
-		reply_err(r->api, r->conn, &e);
-	else if (r->conn)
-		reply_empty(r->api, r->conn, 204);
+	if (e.code && e.code != ENOENT) {
+		if (img)
+			img->removing = false;
+		if (r->conn)
+			reply_err(r->api, r->conn, &e);
+	} else {
+		image_removed(r, img);
+	}
 	free(r);
 }
 
@@ -115,6 +134,8 @@ static void h_image_delete(struct api *a, struct http_conn *c,
 	r->api = a;
 	r->conn = c;
 	memcpy(r->id, img->id, ID_CAP);
+	r->who = call->who;
+	memcpy(r->request, http_request_id(c), sizeof(r->request));
 	img->removing = true;
 	http_own(c, r, removal_gone);
 	spares_drop(a, img->id);

@@ -86,6 +86,9 @@ static void on_commit(struct warden_call *c, const struct warden_rep *rep,
 {
 	struct import *i = container_of(c, struct import, call);
 	struct api *a = i->api;
+	struct audit entry = { .type = "image.create",
+			       .who = audit_who(i->conn),
+			       .request_id = http_request_id(i->conn) };
 	struct err e = { 0 };
 
 	(void)fds;
@@ -105,7 +108,8 @@ static void on_commit(struct warden_call *c, const struct warden_rep *rep,
 	log_info("image=%s id=%s bytes=%llu imported", i->image.name,
 		 i->image.id, (unsigned long long)i->image.size);
 	import_end(i, true);
-	reply_json(a, i->conn, 201, image_json(&i->image));
+	entry.data = image_json(&i->image);
+	audit_reply(a, i->conn, &entry, 201, image_json(&i->image));
 }
 
 static void commit_if_complete(struct import *i)

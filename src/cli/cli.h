@@ -146,5 +146,5 @@ void json_put_str(struct buf *b, const char *s, size_t n);
 verb_fn verb_run, verb_create, verb_exec, verb_shell, verb_attach, verb_ps,
 	verb_logs, verb_top, verb_stats, verb_update, verb_ls, verb_rm,
 	verb_inspect, verb_doctor, verb_version, verb_completion, verb_help,
-	verb_port, verb_usage;
-extern const struct verb image_verbs[], key_verbs[];
+	verb_port, verb_usage, verb_events;
+extern const struct verb image_verbs[], key_verbs[], log_verbs[];

@@ -82,6 +82,24 @@ static void check_sandboxes(const json_t *host, struct finding *f)
 	found(f, "%s of at most %s, and %s made ahead", n, max, spare);
 }
 
+static void check_log(const json_t *host, struct finding *f)
+{
+	const json_t *log = json_object_get(host, "log");
+	char n[SHOW_CAP], waiting[SHOW_CAP], size[SHOW_CAP];
+
+	show_number(log, "entries", n);
+	show_number(log, "waiting", waiting);
+	show_size(log, "spool_bytes", size);
+	if (json_is_true(json_object_get(log, "up")))
+		found(f, "%s entries", n);
+	else
+		lacks(f, LEVEL_MISSING,
+		      "look at the daemon's log: when too much waits, requests "
+		      "are refused",
+		      "its writer does not answer, %s entries wait (%s)",
+		      waiting, size);
+}
+
 const struct daemon_check daemon_checks[] = {
 	{ { "daemon", "running", "sandboxes are made by it", NULL },
 	  check_version },
@@ -94,5 +112,6 @@ const struct daemon_check daemon_checks[] = {
 	{ { "daemon", "images", "a sandbox starts from one", NULL },
 	  check_images },
 	{ { "daemon", "sandboxes", "what runs now", NULL }, check_sandboxes },
+	{ { "daemon", "log", "what was done, and by whom", NULL }, check_log },
 	{ { 0 }, NULL },
 };

@@ -68,6 +68,36 @@ class Content(harness.Case):
         self.assertEqual(call["data"]["path"], f"/v1/sandboxes/{box}")
         self.assertEqual(call["data"]["status"], 204)
 
+    def test_images(self):
+        self.i.import_image("tiny")
+        made = [e for e in settled(self.i) if e["type"] == "image.create"]
+        self.assertEqual([e["data"]["name"] for e in made], ["tiny"] * 2)
+        self.assertEqual(made[0]["who"], "uid:0")
+        tar = harness.tiny_image()
+        with open(tar, "rb") as f:
+            self.i.api("PUT", "/v1/images/other", f,
+                       {"Content-Length": str(os.path.getsize(tar))})
+        r = self.i.api("DELETE", "/v1/images/other")
+        self.assertEqual(r.status, 204)
+        gone = [e for e in settled(self.i) if e["type"] == "image.remove"]
+        self.assertEqual(gone[0]["data"]["name"], "other")
+        self.assertEqual(gone[0]["request"], r.headers["Request-Id"])
+
+    def test_keys(self):
+        """On disk before the answer, without the key itself."""
+        r = self.i.api("POST", "/v1/keys", {"name": "ci"})
+        self.assertEqual(r.status, 201)
+        made = [e for e in entries(self.i) if e["type"] == "key.create"]
+        self.assertEqual(made[-1]["data"]["id"], r.json["id"])
+        self.assertNotIn(r.json["key"], json.dumps(entries(self.i)))
+        pid = self.i.pids()["carrel-scribe"][0]
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            r = self.i.api("POST", "/v1/keys", {"name": "late"})
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        self.assertEqual((r.status, r.json["error"]), (503, "log_unavailable"))
+
     def test_why_it_ended(self):
         box = self.i.create(timeout="1s")
         wait_for("it ends", lambda: box not in self.i.ids(), 10 * SLOW)
@@ -219,6 +249,81 @@ class Deaths(harness.Case):
         self.assertGreater(os.path.getsize(last), signed)
         self.assertEqual(verify(self.i).returncode, 0)
         self.assertIn(box, self.i.ids())
+
+
+class CommandLine(harness.Case):
+    def verify(self, *more):
+        return self.i.cli("--config", self.i.config, "log", "verify", *more)
+
+    def test_show(self):
+        box = self.i.create(name="shown")
+        settled(self.i)
+        out = self.i.cli("log", "show", "shown", check=0).out
+        self.assertEqual([line.split()[1] for line in out.splitlines()],
+                         ["sandbox.create", "sandbox.ready"])
+        self.assertIn('name="shown"', out)
+        self.i.rm(box)
+        settled(self.i)
+        lines = self.i.cli("log", "show", box, "--json", check=0).out.splitlines()
+        self.assertEqual([json.loads(x)["type"] for x in lines],
+                         ["sandbox.create", "sandbox.ready", "sandbox.end",
+                          "api.call"])
+        last = self.i.cli("log", "show", "-n", "2", "--json", box).out.splitlines()
+        self.assertEqual(last, lines[-2:])
+        some = self.i.cli("log", "show", "--type", "sandbox.rea").out
+        self.assertEqual({x.split()[1] for x in some.splitlines()},
+                         {"sandbox.ready"})
+        p = self.i.cli("log", "show", "nobody")
+        self.assertEqual((p.returncode, p.out), (1, ""))
+
+    def test_export_and_verify(self):
+        self.i.rm(self.i.create())
+        settled(self.i)
+        out = self.i.cli("log", "export", check=0).out
+        self.assertEqual([json.loads(x)["seq"] for x in out.splitlines()],
+                         list(range(1, len(out.splitlines()) + 1)))
+        head = self.i.cli("log", "head", check=0).out
+        self.assertEqual(head, out.splitlines()[json.loads(head)["seq"] - 1] + "\n")
+        copy = f"{self.i.dir}/copy"
+        subprocess.run(["cp", "-r", audit_dir(self.i), copy], check=True)
+        anchor = f"{self.i.dir}/anchor"
+        with open(anchor, "w") as f:
+            f.write(head)
+        p = self.verify(copy, "--key", f"{audit_dir(self.i)}/key.pub", "--head",
+                        anchor)
+        self.assertEqual(p.returncode, 0, p.out + p.err)
+        self.assertEqual(self.verify().returncode, 0)
+        first = f"{copy}/000000000001.log"
+        text = harness.read(first).replace('"daemon.start"', '"daemon.stars"')
+        with open(first, "w") as f:
+            f.write(text)
+        p = self.verify(copy)
+        self.assertEqual(p.returncode, 1)
+        self.assertIn("000000000001.log line 2: entry 2 was changed", p.out)
+        self.assertEqual(self.verify("/nowhere").returncode, 2)
+
+    def test_events(self):
+        p = self.i.popen("events", "--type", "sandbox.")
+        try:
+            time.sleep(0.2)
+            box = self.i.create()
+            line = p.stdout.readline().decode()
+            while box[:12] not in line:
+                line = p.stdout.readline().decode()
+            self.assertEqual(line.split()[1], "sandbox.create")
+            # It goes on over a restart of the daemon, and misses nothing.
+            self.i.restart()
+            self.i.rm(box)
+            got = [p.stdout.readline().decode().split()[1] for _ in range(2)]
+            self.assertEqual(got, ["sandbox.ready", "sandbox.end"])
+        finally:
+            p.kill()
+            p.communicate()
+
+    def test_doctor(self):
+        checks = json.loads(self.i.cli("doctor", "--json").out)["checks"]
+        log, = (c for c in checks if c["name"] == "log")
+        self.assertEqual(log["level"], "ok")
 
 
 class Away(harness.Case):

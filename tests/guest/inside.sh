@@ -51,7 +51,7 @@ machine_is_normal() {
 }
 
 install_it() {
-	cp -a root/. / && sh users.sh && getent passwd carrel &&
+	cp -a root/. / && sh users.sh && getent passwd carrel carrel-log &&
 		systemctl daemon-reload
 }
 
@@ -130,7 +130,11 @@ posture_agent() {
 }
 
 posture_roles() {
-	api=$(pidof carrel-api) && warden=$(pidof carrel-warden) || return 1
+	api=$(pidof carrel-api) && warden=$(pidof carrel-warden) &&
+		scribe=$(pidof carrel-scribe) || return 1
+	is "$(id -u carrel-log)" "$(status_of Uid "$scribe" | awk '{ print $1 }')" &&
+		is 0000000000000000 "$(status_of CapEff "$scribe")" &&
+		is 2 "$(status_of Seccomp "$scribe")" || return 1
 	is "$(id -u carrel)" "$(status_of Uid "$api" | awk '{ print $1 }')" &&
 		is 0000000000000000 "$(status_of CapEff "$api")" &&
 		is 2 "$(status_of Seccomp "$api")" &&
@@ -199,6 +203,13 @@ open_exec_goes_on() {
 	is 4 $? && is "one two" "$(tr '\n' ' ' </tmp/out | sed 's/ $//')"
 }
 
+log_is_whole() {
+	carrel log verify || return 1
+	carrel log show "$box" | grep -q sandbox.end &&
+		[ "$(carrel log show --type daemon.start | wc -l)" -ge 5 ] &&
+		! carrel log show --type log.gap | grep .
+}
+
 groups_left() {
 	find /sys/fs/cgroup/system.slice/carrel-box.service -mindepth 1 \
 		-maxdepth 1 -type d ! -name hold | wc -l
@@ -256,9 +267,11 @@ t "daemon-reload leaves sandboxes running" \
 	restart_keeps_sandboxes systemctl daemon-reload
 t "kill -9 of the warden" restart_keeps_sandboxes kill_role carrel-warden
 t "kill -9 of the api" restart_keeps_sandboxes kill_role carrel-api
+t "kill -9 of the scribe" restart_keeps_sandboxes kill_role carrel-scribe
 t "kill -9 of the supervisor" restart_keeps_sandboxes kill_role carreld
 t "an open exec goes on when the warden dies" open_exec_goes_on
 t "rm" carrel rm work
+t "the log is whole after all that" log_is_whole
 t "kill switch over a fork bomb" kill_switch
 t "nothing is left" nothing_left
 tap test_posture.py
