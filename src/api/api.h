@@ -14,6 +14,7 @@
 #include "api/auth.h"
 #include "api/ended.h"
 #include "api/event.h"
+#include "api/idempotency.h"
 #include "api/images.h"
 #include "api/keys.h"
 #include "api/lifetime.h"
@@ -51,6 +52,7 @@ struct api {
 	struct boxes boxes;
 	struct ends ends;
 	struct ledger ledger;
+	struct list replays; /* creates under way that have a key */
 	struct images images;
 	struct metrics metrics;
 	struct audit_log audit;

@@ -8,135 +8,12 @@
 #include <string.h>
 
 #include "api/api.h"
+#include "api/box_json.h"
 #include "api/relay.h"
 #include "api/reply.h"
 #include "api/routes.h"
 #include "base/auto.h"
 #include "http/target.h"
-
-/* --- showing --- */
-
-static json_t *box_json(const struct sandbox *s)
-{
-	const struct spec *spec = &s->spec;
-
-	return json_pack(
-		"{s:s, s:s, s:s?, s:o, s:s, s:s, s:s, s:b, s:o, s:o, "
-		"s:o}",
-		"id", s->id, "project", s->project, "name",
-		*spec->name ? spec->name : NULL, "labels",
-		spec->labels ? json_incref(spec->labels) : json_object(),
-		"image", spec->image, "image_id", s->image_id, "state",
-		box_state_name(s->state), "degraded", s->degraded, "created_at",
-		json_time(s->created_ms), "expires_at",
-		json_time(s->deadline_wall_ms), "spec", spec_to_json(spec));
-}
-
-static json_t *ended_json(const struct ended *x)
-{
-	return json_pack("{s:s, s:s, s:s?, s:s, s:s, s:o, s:{s:s, s:o}}", "id",
-			 x->id, "project", x->project, "name",
-			 *x->name ? x->name : NULL, "image", x->image, "state",
-			 "ended", "created_at", json_time(x->created_ms),
-			 "ended", "reason", x->reason, "at",
-			 json_time(x->ended_ms));
-}
-
-static void h_sandbox_list(struct api *a, struct http_conn *c,
-			   const struct call *call)
-{
-	json_t *list = json_array();
-	struct list *n, *next;
-
-	list_each (n, next, &a->boxes.all) {
-		struct sandbox *s = container_of(n, struct sandbox, all);
-
-		if (box_is_for(s, &call->who) && box_visible(s))
-			json_array_append_new(list, box_json(s));
-	}
-	reply_json(a, c, 200, json_pack("{s:o}", "sandboxes", list));
-}
-
-struct show {
-	struct api *api;
-	struct http_conn *conn;
-	struct identity who;
-	char id[ID_CAP];
-	struct warden_call call;
-};
-
-static void show_gone(struct http_conn *c, void *owner)
-{
-	struct show *w = owner;
-
-	(void)c;
-	warden_cancel(&w->call);
-	free(w);
-}
-
-static json_t *use_json(const struct sandbox_use *u)
-{
-	return json_pack("{s:I, s:I, s:I, s:I, s:I}", "cpu_us",
-			 (json_int_t)u->cpu_us, "memory_bytes",
-			 (json_int_t)u->mem_bytes, "disk_bytes",
-			 (json_int_t)u->disk_bytes, "pids", (json_int_t)u->pids,
-			 "oom_kills", (json_int_t)u->oom_kills);
-}
-
-/* Of one that is not there: what became of it, or why not. */
-static void show_end(struct api *a, struct http_conn *c,
-		     const struct identity *who, const char *ref,
-		     const struct err *e)
-{
-	const struct ended *x =
-		e->code == ERR_ENDED ? ended_find(a, who, ref) : NULL;
-
-	if (x)
-		reply_json(a, c, 200, ended_json(x));
-	else
-		reply_err(a, c, e);
-}
-
-static void on_stat(struct warden_call *c, const struct warden_rep *rep,
-		    int fds[FD_PASS_MAX])
-{
-	AUTO_FREE struct show *w = container_of(c, struct show, call);
-	struct err e = { 0 };
-	struct sandbox *s = box_find(w->api, &w->who, w->id, &e);
-	json_t *j;
-
-	(void)fds;
-	if (!s) {
-		show_end(w->api, w->conn, &w->who, w->id, &e);
-		return;
-	}
-	j = box_json(s);
-	/* Without figures rather than not at all. */
-	json_object_set_new(j, "usage",
-			    rep->err.code ? json_null() : use_json(&rep->use));
-	reply_json(w->api, w->conn, 200, j);
-}
-
-static void h_sandbox_get(struct api *a, struct http_conn *c,
-			  const struct call *call)
-{
-	struct err e = { 0 };
-	struct sandbox *s = box_find(a, &call->who, call->arg[0], &e);
-	struct show *w;
-
-	if (!s) {
-		show_end(a, c, &call->who, call->arg[0], &e);
-		return;
-	}
-	w = xcalloc(1, sizeof(*w));
-	w->api = a;
-	w->conn = c;
-	w->who = call->who;
-	memcpy(w->id, s->id, ID_CAP);
-	http_own(c, w, show_gone);
-	warden_req_id(&w->call, WARDEN_STAT, s->id);
-	warden_ask(&a->warden, &w->call, on_stat);
-}
 
 /* --- creating, and running in one that was created for it --- */
 
@@ -145,8 +22,15 @@ struct create {
 	struct http_conn *conn;
 	struct sandbox *box;
 	struct identity who;
+	struct replay replay;
 	bool run;
 };
+
+static void create_free(struct create *cr)
+{
+	replay_done(&cr->replay);
+	free(cr);
+}
 
 static void create_gone(struct http_conn *c, void *owner)
 {
@@ -155,13 +39,13 @@ static void create_gone(struct http_conn *c, void *owner)
 	(void)c;
 	if (cr->box)
 		box_kill(cr->box, NULL);
-	free(cr);
+	create_free(cr);
 }
 
 static void create_failed(struct create *cr, const struct err *e)
 {
 	reply_err(cr->api, cr->conn, e);
-	free(cr);
+	create_free(cr);
 }
 
 static void log_step(struct create *cr, const char *type, json_t *data)
@@ -189,10 +73,32 @@ static json_t *what_was_asked(const struct sandbox *s, bool run)
 			 "timeout", (json_int_t)(p->timeout_ms / 1000));
 }
 
+/* The row and, if it may be asked for again, the answer: one commit. */
+static int tell(struct create *cr, const char *answer, struct err *e)
+{
+	struct registry *r = &cr->api->registry;
+	int rc;
+
+	if (!cr->replay.given)
+		return box_tell(cr->box, e);
+	rc = registry_begin(r, e);
+	if (rc < 0)
+		return rc;
+	rc = box_tell(cr->box, e);
+	if (rc == 0)
+		rc = replay_keep(cr->api, &cr->replay, answer, e);
+	rc = registry_end(r, rc, e);
+	if (rc < 0)
+		cr->box->told = false;
+	return rc;
+}
+
 static void created(struct create *cr)
 {
+	AUTO_FREE char *answer = NULL;
 	struct err e = { 0 };
 	struct sandbox *s = cr->box;
+	json_t *j;
 
 	log_step(cr, "sandbox.ready", NULL);
 	if (cr->run) {
@@ -200,16 +106,19 @@ static void created(struct create *cr)
 			log_warn("sandbox=%s %s", s->id, e.msg);
 			box_kill(s, NULL);
 		}
-		free(cr);
+		create_free(cr);
 		return;
 	}
-	if (box_tell(s, &e) < 0) {
+	j = box_json(s);
+	answer = json_dumps(j, JSON_COMPACT);
+	json_decref(j);
+	if (tell(cr, answer ? answer : "{}", &e) < 0) {
 		box_kill(s, NULL);
 		create_failed(cr, &e);
 		return;
 	}
-	reply_json(cr->api, cr->conn, 201, box_json(s));
-	free(cr);
+	reply_text(cr->api, cr->conn, 201, NULL, answer ? answer : "{}");
+	create_free(cr);
 }
 
 static void on_created(void *arg, struct sandbox *s, const struct err *e)
@@ -227,10 +136,15 @@ static void create_body(struct http_conn *c, char *body, size_t n, void *owner)
 	struct create *cr = owner;
 	AUTO(spec_done) struct spec spec = { 0 };
 	struct err e = { 0 };
-	json_t *j = parse_body(body, n, &e);
+	json_t *j;
 	int r;
 
-	(void)c;
+	if (!cr->run &&
+	    replay_answer(cr->api, c, &cr->who, body, n, &cr->replay)) {
+		create_free(cr);
+		return;
+	}
+	j = parse_body(body, n, &e);
 	spec_defaults(&spec, &cr->api->conf);
 	r = j ? spec_from_json(&spec, j, &e) : -EINVAL;
 	json_decref(j);
@@ -387,13 +301,12 @@ static void h_sandbox_delete(struct api *a, struct http_conn *c,
 const struct route sandbox_routes[] = {
 	{ "POST", "/v1/sandboxes", h_sandbox_create, SCOPE_USE, 0,
 	  "Make a sandbox", NULL, "Spec", "Sandbox", 201 },
-	{ "GET", "/v1/sandboxes", h_sandbox_list, SCOPE_READ, 0,
-	  "List the sandboxes", NULL, NULL, "SandboxList", 200 },
 	{ "DELETE", "/v1/sandboxes", h_sandbox_delete_all, SCOPE_ADMIN,
 	  ROUTE_ANYWAY, "The kill switch: end all sandboxes", kill_all_query,
 	  NULL, "Removed", 200 },
-	{ "GET", "/v1/sandboxes/{id}", h_sandbox_get, SCOPE_READ, 0,
-	  "Show a sandbox", NULL, NULL, "Sandbox", 200 },
+	{ "PATCH", "/v1/sandboxes/{id}", h_sandbox_update, SCOPE_USE, 0,
+	  "Change what may be changed while it lives", NULL, "SpecChange",
+	  "Sandbox", 200 },
 	{ "DELETE", "/v1/sandboxes/{id}", h_sandbox_delete, SCOPE_USE,
 	  ROUTE_ANYWAY, "End a sandbox and remove all that was its own", NULL,
 	  NULL, NULL, 204 },

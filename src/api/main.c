@@ -205,6 +205,7 @@ int main(int argc, char **argv)
 		die("event loop: %s", strerror(-r));
 	keys_init(a);
 	ends_init(a);
+	replays_init(a);
 	ledger_init(a);
 	boxes_init(a);
 	events_init(a);

@@ -107,20 +107,24 @@ static json_t *spec_type(enum spec_kind kind)
 	return json_pack("{s:s}", "type", "string");
 }
 
-static json_t *spec_json(void)
+/* All fields, or those with one of `flags`. */
+static json_t *spec_json(unsigned flags, const char *help)
 {
 	const struct spec_field *f;
 	json_t *props = json_object();
 
 	for (f = spec_fields; f->name; f++) {
-		json_t *p = spec_type(f->kind);
+		json_t *p;
 
+		if (flags && !(f->flags & flags))
+			continue;
+		p = spec_type(f->kind);
 		json_object_set_new(p, "description", json_string(f->help));
 		json_object_set_new(props, f->name, p);
 	}
 	return json_pack("{s:s, s:s, s:o, s:b}", "type", "object",
-			 "description", "What a sandbox is made of",
-			 "properties", props, "additionalProperties", false);
+			 "description", help, "properties", props,
+			 "additionalProperties", false);
 }
 
 static json_t *all_schemas(void)
@@ -128,7 +132,12 @@ static json_t *all_schemas(void)
 	const struct schema *s;
 	json_t *j = json_object();
 
-	json_object_set_new(j, "Spec", spec_json());
+	json_object_set_new(j, "Spec",
+			    spec_json(0, "What a sandbox is made of"));
+	json_object_set_new(j, "SpecChange",
+			    spec_json(SPEC_PATCH,
+				      "What may change while it lives; a label "
+				      "that is null is removed"));
 	for (s = schemas; s->name; s++)
 		json_object_set_new(j, s->name, object_json(s));
 	return j;

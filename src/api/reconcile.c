@@ -92,6 +92,25 @@ static void drop_sandboxes(struct api *a)
 	}
 }
 
+/* A change of limits that we did not live to write down. */
+static void take_limits(struct sandbox *s, const struct launch_spec *l)
+{
+	struct err e = { 0 };
+	struct spec spec;
+
+	if (l->mem_bytes == 0 ||
+	    (l->mem_bytes == s->spec.mem_bytes && l->pids == s->spec.pids &&
+	     l->cpus_milli == s->spec.cpus_milli))
+		return;
+	spec_copy(&spec, &s->spec);
+	spec.mem_bytes = l->mem_bytes;
+	spec.pids = l->pids;
+	spec.cpus_milli = l->cpus_milli;
+	box_respec(s, &spec);
+	if (s->told && box_save(s, &e) < 0)
+		log_err("sandbox=%s %s, ignoring", s->id, e.msg);
+}
+
 static void found(struct api *a, const struct launch_spec *l)
 {
 	struct sandbox *s = box_by_id(a, l->id);
@@ -105,6 +124,8 @@ static void found(struct api *a, const struct launch_spec *l)
 	s->seen = a->reconcile.round;
 	if (s->state == BOX_FOUND)
 		box_adopt(s);
+	if (s->state == BOX_RUNNING && !s->spare)
+		take_limits(s, l);
 }
 
 static void on_sandbox(struct warden_call *c, const struct warden_rep *rep,

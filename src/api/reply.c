@@ -95,6 +95,19 @@ void reply_json(struct api *a, struct http_conn *c, int status, json_t *j)
 	http_reply_json(c, status, text, strlen(text));
 }
 
+void reply_text(struct api *a, struct http_conn *c, int status,
+		const struct http_field *extra, const char *json)
+{
+	struct http_field fields[4] = { { "Content-Type",
+					  "application/json" } };
+	size_t n = 1;
+
+	for (; extra && extra->name && n < ARRAY_LEN(fields) - 1; extra++)
+		fields[n++] = *extra;
+	note(a, c, status, "");
+	http_reply(c, status, fields, json, strlen(json));
+}
+
 void reply_empty(struct api *a, struct http_conn *c, int status)
 {
 	note(a, c, status, "");

@@ -16,6 +16,9 @@ void reply_error(struct api *a, struct http_conn *c, int status,
 		 const char *word, const char *msg);
 /* Takes the reference. */
 void reply_json(struct api *a, struct http_conn *c, int status, json_t *j);
+/* JSON text, and fields that end at a NULL name (or NULL). */
+void reply_text(struct api *a, struct http_conn *c, int status,
+		const struct http_field *extra, const char *json);
 void reply_empty(struct api *a, struct http_conn *c, int status);
 /* A time as clients see it; 0 is null. */
 json_t *json_time(uint64_t wall_ms);

@@ -40,13 +40,13 @@ struct route {
 
 /* Handlers that are a file of their own. */
 handler_fn h_sandbox_delete_all, h_image_put, h_process_list, h_process_run,
-	h_run_once, h_terminal;
+	h_run_once, h_terminal, h_sandbox_update;
 extern const struct route_query kill_all_query[];
 
 /* Each ends at a NULL method. */
 extern const struct route host_routes[], sandbox_routes[], process_routes[],
 	file_routes[], port_routes[], event_routes[], image_routes[],
-	key_routes[], usage_routes[];
+	key_routes[], usage_routes[], show_routes[];
 /* All of them, ends at NULL. */
 extern const struct route *const all_routes[];
 

@@ -269,6 +269,9 @@ static int use_spare(struct sandbox *s, const char *project, struct spec *spec,
 	spec_done(&s->spec);
 	spec_move(&s->spec, spec);
 	count_user(s);
+	/* Lists are in the order of creation. */
+	list_del(&s->all);
+	list_add(&a->boxes.all, &s->all);
 	snprintf(s->project, sizeof(s->project), "%s", project);
 	s->created_ms = clock_wall_ms();
 	s->asked_us = asked_us;
@@ -328,30 +331,54 @@ void box_on_ready(struct sandbox *s, box_ready_fn *ready, void *arg)
 	s->ready_arg = arg;
 }
 
-int box_tell(struct sandbox *s, struct err *e)
+/* The row with its text, which the caller frees. */
+static struct sandbox_row row_of(const struct sandbox *s, char **text)
 {
 	json_t *j = spec_to_json(&s->spec);
-	AUTO_FREE char *text = json_dumps(j, JSON_COMPACT);
-	struct sandbox_row row = {
+
+	*text = json_dumps(j, JSON_COMPACT);
+	json_decref(j);
+	return (struct sandbox_row){
 		.id = s->id,
 		.project = s->project,
 		.name = s->spec.name,
 		.image_id = s->image_id,
 		.image = s->spec.image,
-		.spec = text ? text : "{}",
+		.spec = *text ? *text : "{}",
 		.created_ms = s->created_ms,
 		.boot_id = s->api->boot_id,
 		.deadline_boot_ms = s->deadline_boot_ms,
 		.deadline_wall_ms = s->deadline_wall_ms,
 	};
+}
+
+int box_tell(struct sandbox *s, struct err *e)
+{
+	AUTO_FREE char *text = NULL;
+	struct sandbox_row row = row_of(s, &text);
 	int r = registry_sandbox_add(&s->api->registry, &row, e);
 
-	json_decref(j);
-	if (r == 0) {
-		s->told = true;
-		api_registry_touched(s->api);
-	}
+	s->told |= r == 0;
+	api_registry_touched(s->api);
 	return r;
+}
+
+int box_save(struct sandbox *s, struct err *e)
+{
+	AUTO_FREE char *text = NULL;
+	struct sandbox_row row = row_of(s, &text);
+	int r = registry_sandbox_update(&s->api->registry, &row, e);
+
+	api_registry_touched(s->api);
+	return r;
+}
+
+void box_respec(struct sandbox *s, struct spec *spec)
+{
+	uncount_user(s);
+	spec_done(&s->spec);
+	spec_move(&s->spec, spec);
+	count_user(s);
 }
 
 static void kill_again(struct timer *t)

@@ -125,6 +125,10 @@ void box_on_ready(struct sandbox *s, box_ready_fn *ready, void *arg);
 /* Writes the row: from now on it survives us. */
 int box_tell(struct sandbox *s, struct err *e) MUST_CHECK;
 
+/* Writes the row again, after a change. */
+int box_save(struct sandbox *s, struct err *e) MUST_CHECK;
+/* Another spec, whose content is taken; the limits are in force already. */
+void box_respec(struct sandbox *s, struct spec *spec);
 /* Starts what the spec wants started; see start.c. */
 void box_start_commands(struct sandbox *s);
 

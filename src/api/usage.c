@@ -113,6 +113,7 @@ static void on_upkeep(struct timer *t)
 
 	if (registry_usage_fold(&a->registry, ROWS_MAX, &e) < 0)
 		log_err("usage: %s, ignoring", e.msg);
+	replays_prune(a);
 	api_registry_touched(a);
 	timer_set(&a->loop, t, UPKEEP_MS, on_upkeep);
 }

@@ -43,8 +43,11 @@ static void resize_done(struct job *j, const struct err *result)
 	cgroup_fds_close(&r->fds);
 	if (b)
 		b->resizing = false;
-	if (e.code == 0 && (!b || b->state != BOX_RUNNING))
+	/* Its groups went away under our hands, and nothing is wrong. */
+	if (!b || b->state != BOX_RUNNING) {
+		err_clear(&e);
 		err_set(&e, ESRCH, "sandbox %s has ended", r->to.id);
+	}
 	if (e.code == 0) {
 		b->spec.mem_bytes = r->to.mem_bytes;
 		b->spec.cpus_milli = r->to.cpus_milli;

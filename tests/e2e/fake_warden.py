@@ -21,7 +21,7 @@ from harness import (ATTACH, ATTACHED, EXIT, FAILED, GAP, INPUT, INPUT_ACK,
                      STARTED)
 
 (HELLO, LAUNCH, KILL, KILL_ALL, NEXT, STAT, IMAGE_IMPORT, IMAGE_COMMIT,
- IMAGE_REMOVE, IMAGE_NEXT, HOST, ENDED) = range(1, 13)
+ IMAGE_REMOVE, IMAGE_NEXT, HOST, ENDED, CONNECT, RESIZE) = range(1, 15)
 VERSION = 1
 LAUNCH_SPEC = "<28s28s64sIIIIQQQ"
 REQ = struct.Struct("<HHIQ160s")
@@ -284,6 +284,11 @@ class FakeWarden:
                 self.images.remove(box_id)
             elif not self.imports.pop(box_id, None):
                 code = ENOENT
+        elif op == RESIZE:
+            if box_id in self.boxes:
+                self.resize(box_id, *struct.unpack("<IQQ", rest[28:48]))
+            else:
+                code = ESRCH
         elif op == STAT:
             body = struct.pack("<QQQQQ", 1, 2, 3, 4, 5)
         elif op == HOST:
@@ -292,6 +297,12 @@ class FakeWarden:
         self.reply(conn, op, seq, code, "no" if code else "", body, fds)
         for fd in fds:
             os.close(fd)
+
+    def resize(self, box_id, pids, cpus, mem):
+        box = self.boxes[box_id]
+        spec = list(struct.unpack(LAUNCH_SPEC, box.spec))
+        spec[4], spec[7], spec[8] = pids, cpus, mem
+        box.spec = struct.pack(LAUNCH_SPEC, *spec)
 
     def start_import(self, image_id):
         tar_r, tar_w = os.pipe()

@@ -71,7 +71,7 @@ class Sandboxes(HttpCase):
                 "oom_kills": 5})
             self.assertEqual(got, j)
         self.assertEqual(self.a.api("GET", "/v1/sandboxes").json,
-                         {"sandboxes": [j]})
+                         {"sandboxes": [j], "next": None})
         self.assertEqual(self.a.api("DELETE", "/v1/sandboxes/work").status, 204)
         self.assertEqual(self.w.boxes, {})
         self.fails(404, "not_found", "GET", "/v1/sandboxes/work")
@@ -109,8 +109,8 @@ class Sandboxes(HttpCase):
         self.fails(400, "bad_request", "DELETE", "/v1/sandboxes?all=yes")
         self.fails(404, "not_found", "GET", "/v2/sandboxes")
         self.fails(404, "not_found", "GET", "/v1/sandboxes/" + "x" * 500)
-        self.assertIn("GET, DELETE", self.fails(
-            405, "method_not_allowed", "PATCH", "/v1/sandboxes/x"))
+        self.assertIn("GET, PATCH, DELETE", self.fails(
+            405, "method_not_allowed", "PUT", "/v1/sandboxes/x"))
         self.fails(400, "bad_request", "POST", "/v1/run", {})
         self.fails(426, "upgrade_required", "POST", "/v1/sandboxes/x/exec")
         upgrade = {"Connection": "Upgrade", "Upgrade": "carrel-wire/1"}

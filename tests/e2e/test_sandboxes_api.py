@@ -1,12 +1,13 @@
 # suite: sanitized
 """What a spec asks for is there, and what can be done to a sandbox."""
 
+import socket
 import sqlite3
 import time
 import unittest
 
 import harness
-from fake_warden import Api
+from fake_warden import LAUNCH, Api
 from harness import SLOW, wait_for
 
 
@@ -261,6 +262,255 @@ class Figures(harness.Case):
                                 before)
 
 
+class Update(harness.Case):
+    def patch(self, box, status=200, **change):
+        change = {k.replace("_", "-"): v for k, v in change.items()}
+        r = self.i.api("PATCH", f"/v1/sandboxes/{box}", change)
+        self.assertEqual(r.status, status, r)
+        return r.json
+
+    def inside(self, box):
+        """(memory, cpu quota per 100 ms, pids) as the kernel has them."""
+        out = self.i.sh(box, """cd /sys/fs/cgroup
+            cat memory.max memory/memory.limit_in_bytes 2>/dev/null | head -n 1
+            cat user/cpu.max cpu/user/cpu.cfs_quota_us cpu/cpu.cfs_quota_us \\
+                2>/dev/null | head -n 1""").out.split()
+        return int(out[0]), int(out[1])
+
+    def test_limits(self):
+        box = self.i.create(memory="128M", cpus=1, pids=100)
+        j = self.patch(box, memory="256M", cpus=0.5, pids=50)
+        self.assertEqual((j["spec"]["memory"], j["spec"]["cpus"], j["spec"]["pids"]),
+                         (256 << 20, 0.5, 50))
+        self.assertEqual(self.inside(box), (256 << 20, 50000))
+        out = self.i.sh(box, "for i in $(seq 80); do sleep 1 & done; wait").err
+        self.assertIn("fork", out)
+        # Smaller again; what can be dropped does not count.
+        self.i.sh(box, "head -c 150000000 /dev/zero > /tmp/x; cat /tmp/x >/dev/null")
+        self.patch(box, memory="64M", pids=100)
+        self.assertEqual(self.inside(box)[0], 64 << 20)
+        # It holds over a restart of everything.
+        self.i.restart()
+        self.i.kill_role("carrel-warden")
+        wait_for("a new warden", lambda: self.i.api(
+            "GET", f"/v1/sandboxes/{box}").json.get("usage"), 10 * SLOW)
+        self.assertEqual(self.i.api("GET", f"/v1/sandboxes/{box}").json["spec"]
+                         ["memory"], 64 << 20)
+        self.assertEqual(self.inside(box)[0], 64 << 20)
+        self.i.rm(box)
+
+    def test_less_than_is_used(self):
+        box = self.i.create(memory="256M")
+        eater = self.i.popen("exec", box, "--", "sh", "-c",
+                             "head -c 100000000 /dev/zero | tail -c 99999999 | "
+                             "{ dd bs=1 count=1 2>/dev/null | wc -c; sleep 100; }")
+        self.assertEqual(eater.stdout.readline(), b"1\n")
+        msg = self.patch(box, 409, memory="64M")["message"]
+        self.assertIn("64 MiB is too little", msg)
+        self.assertEqual(self.inside(box)[0], 256 << 20)
+        self.assertEqual(self.i.api("GET", f"/v1/sandboxes/{box}").json["spec"]
+                         ["memory"], 256 << 20)
+        self.assertIsNone(eater.poll())
+        self.i.rm(box)
+        eater.communicate(timeout=5 * SLOW)
+
+    def test_timeouts(self):
+        box = self.i.create()
+        self.assertIsNone(self.i.api("GET", f"/v1/sandboxes/{box}").json["expires_at"])
+        j = self.patch(box, timeout="1h")
+        self.assertIsNotNone(j["expires_at"])
+        self.assertIsNone(self.patch(box, timeout=0)["expires_at"])
+        self.patch(box, timeout=1)
+        wait_for("its end", lambda: box not in self.i.ids(), 3 * SLOW)
+        box = self.i.create()
+        time.sleep(0.5)
+        self.patch(box, idle_timeout=1)
+        wait_for("its end", lambda: box not in self.i.ids(), 5 * SLOW)
+        self.assertEqual(self.i.api("GET", f"/v1/sandboxes/{box}").json["ended"]
+                         ["reason"], "idle for 1 s")
+        self.patch(box, 410, timeout=1)
+
+    def test_refusals(self):
+        box = self.i.create()
+        for change, word in (({"disk": "1G"}, "disk"), ({"name": "x"}, "name"),
+                             ({"cpus": 0}, "cpus"), ({"labels": {"a": 1}}, "labels"),
+                             ({"x": 1}, "x")):
+            self.assertIn(word, self.patch(box, 400, **change)["message"])
+        self.patch("nothing", 404, timeout=1)
+        self.i.rm(box)
+
+    def test_command_line(self):
+        box = self.i.create(labels={"a": "1"})
+        self.i.cli("update", "--label", "b=2", "--memory", "128M", box, check=0)
+        j = self.i.api("GET", f"/v1/sandboxes/{box}").json
+        self.assertEqual((j["labels"], j["spec"]["memory"]),
+                         ({"a": "1", "b": "2"}, 128 << 20))
+        self.i.rm(box)
+
+
+class FakeUpdate(FakeCase):
+    def test_labels_add_up(self):
+        box = self.a.create(labels={"a": "1", "b": "2"})
+        r = self.a.api("PATCH", f"/v1/sandboxes/{box}",
+                       {"labels": {"a": None, "c": "3"}})
+        self.assertEqual(r.json["labels"], {"b": "2", "c": "3"})
+        self.a.kill()
+        self.a.start()
+        self.assertEqual(self.get(box)["labels"], {"b": "2", "c": "3"})
+
+    def test_a_crash_in_between(self):
+        """The warden has the new limits, the registry the old ones."""
+        box = self.a.create(memory="64M")
+        self.a.kill()
+        self.w.resize(box, 99, 500, 32 << 20)
+        self.a.start()
+        spec = self.get(box)["spec"]
+        self.assertEqual((spec["pids"], spec["cpus"], spec["memory"]),
+                         (99, 0.5, 32 << 20))
+
+    def test_scope_and_project(self):
+        key = self.a.api("POST", "/v1/keys", {"project": "p"}).json["key"]
+        read = self.a.api("POST", "/v1/keys", {"scope": "read"}).json["key"]
+        box = self.a.create()
+        self.fails(404, "not_found", "PATCH", f"/v1/sandboxes/{box}",
+                   {"timeout": 1}, {"X-API-Key": key})
+        self.fails(403, "forbidden", "PATCH", f"/v1/sandboxes/{box}",
+                   {"timeout": 1}, {"X-API-Key": read})
+
+
+class Lists(FakeCase):
+    def list(self, query="", **headers):
+        r = self.a.api("GET", f"/v1/sandboxes{query}", headers=headers)
+        self.assertEqual(r.status, 200, r)
+        return [s["id"] for s in r.json["sandboxes"]], r.json["next"]
+
+    def test_filters(self):
+        a = self.a.create(name="a", labels={"team": "x", "n": "1"})
+        b = self.a.create(labels={"team": "y"})
+        key = self.a.api("POST", "/v1/keys", {"project": "p"}).json["key"]
+        c = self.a.api("POST", "/v1/sandboxes", {"name": "a"},
+                       {"X-API-Key": key}).json["id"]
+        for query, want in (("", [a, b, c]), ("?label=team=x", [a]),
+                            ("?label=team", [a, b]), ("?label=team=", []),
+                            ("?label=other", []), ("?name=a", [a, c]),
+                            ("?name=a&project=p", [c]), ("?project=default", [a, b]),
+                            ("?state=running", [a, b, c]), ("?state=removing", []),
+                            ("?label=team%3Dy&state=running", [b])):
+            self.assertEqual(self.list(query), (want, None), query)
+        self.assertEqual(self.list("?project=default", **{"X-API-Key": key}),
+                         ([], None))
+        for bad in ("limit=0", "limit=x", "limit=10001", "after=x", "name=a&name=b",
+                    "after=" + "i" * 40):
+            self.fails(400, "bad_request", "GET", f"/v1/sandboxes?{bad}")
+
+    def test_pages(self):
+        ids = [self.a.create() for _ in range(7)]
+        seen, after = [], None
+        while True:
+            page, nxt = self.list("?limit=3" + (f"&after={after}" if after else ""))
+            seen += page
+            if not nxt:
+                break
+            self.assertEqual(nxt, page[-1])
+            after = nxt
+        self.assertEqual(seen, ids)
+        self.assertEqual(self.list("?limit=7"), (ids, None))
+        # The last of a page ends before the next one is asked for.
+        page, nxt = self.list("?limit=3")
+        self.a.rm(nxt)
+        self.assertEqual(self.list(f"?limit=3&after={nxt}")[0], ids[3:6])
+        self.a.kill()
+        self.a.start()
+        self.assertEqual(self.list(f"?after={nxt}")[0], ids[3:])
+
+    def test_ended(self):
+        ids = [self.a.create() for _ in range(3)]
+        for box in ids:
+            self.a.rm(box)
+        self.assertEqual(self.list("?state=ended"), (ids[::-1], None))
+        page, nxt = self.list("?state=ended&limit=2")
+        self.assertEqual((page, nxt), (ids[:0:-1], ids[1]))
+        self.assertEqual(self.list(f"?state=ended&after={nxt}"), (ids[:1], None))
+        self.assertEqual(self.list(), ([], None))
+
+
+class SpareLists(FakeCase):
+    CONF = {"spares": 1}
+
+    def test_in_the_order_of_creation(self):
+        wait_for("a spare", lambda: len(self.w.boxes) == 1, 3)
+        first = self.a.create(cpus=1)
+        spare = self.a.create()
+        self.assertEqual(self.a.ids(), [first, spare])
+
+
+class Idempotency(FakeCase):
+    def create(self, key, body=None, **headers):
+        return self.a.api("POST", "/v1/sandboxes", body or {},
+                          {"Idempotency-Key": key, **headers})
+
+    def test_the_same_answer(self):
+        first = self.create("k1", {"labels": {"a": "b"}})
+        self.assertEqual(first.status, 201)
+        self.assertNotIn("Idempotent-Replay", first.headers)
+        for _ in range(2):
+            again = self.create("k1", {"labels": {"a": "b"}})
+            self.assertEqual((again.status, again.body), (201, first.body))
+            self.assertEqual(again.headers["Idempotent-Replay"], "true")
+            self.assertEqual(len(self.w.boxes), 1)
+            self.assertEqual(self.create("k1", {"labels": {}}).status, 422)
+            self.a.kill()
+            self.a.start()
+        self.assertEqual(self.create("k1").json["error"], "idempotency_mismatch")
+        self.assertNotEqual(self.create("k2").json["id"], first.json["id"])
+        # Also when it has ended.
+        self.a.rm(first.json["id"])
+        self.assertEqual(self.create("k1", {"labels": {"a": "b"}}).body, first.body)
+
+    def test_keys_are_of_a_project(self):
+        key = self.a.api("POST", "/v1/keys", {"project": "p"}).json["key"]
+        a = self.create("k").json["id"]
+        b = self.create("k", None, **{"X-API-Key": key}).json["id"]
+        self.assertNotEqual(a, b)
+
+    def test_bad_keys(self):
+        for key in ("", "a b", "x" * 129, "\x7f", "\u00e9"):
+            self.assertEqual(self.create(key).status, 400, key)
+        self.assertEqual(self.create("x" * 128).status, 201)
+
+    def test_failures_are_not_kept(self):
+        self.assertEqual(self.create("k", {"image": "none"}).status, 404)
+        self.assertEqual(self.create("k").status, 201)
+        self.w.refuse = {LAUNCH: (28, "full")}
+        self.assertEqual(self.create("k2").status, 507)
+        self.w.refuse = {}
+        self.assertEqual(self.create("k2").status, 201)
+
+    def test_under_way(self):
+        self.w.silent = {LAUNCH}
+        s = socket.socket(socket.AF_UNIX)
+        s.connect(self.a.sock)
+        s.sendall(b"POST /v1/sandboxes HTTP/1.1\r\nHost: x\r\n"
+                  b"Idempotency-Key: k\r\nContent-Length: 2\r\n\r\n{}")
+        wait_for("the launch", lambda: [x for x in self.w.seen if x[0] == LAUNCH], 3)
+        self.assertEqual(self.create("k").json["error"], "busy")
+        self.assertEqual(self.create("k", {"cpus": 1}).status, 422)
+        # Its client leaves: the key is free.
+        s.close()
+        self.w.silent = set()
+        wait_for("it is free", lambda: self.create("k").status == 201, 3)
+
+    def test_for_a_day(self):
+        first = self.create("k").json["id"]
+        self.a.kill()
+        db = sqlite3.connect(f"{self.a.state_dir}/registry/registry.db")
+        db.execute("UPDATE replays SET created_ms = created_ms - 86400001")
+        db.commit()
+        db.close()
+        self.a.start()
+        self.assertNotEqual(self.create("k").json["id"], first)
+
+
 class Admission(FakeCase):
     CONF = {"overcommit_memory": 0.02, "overcommit_cpus": 1.5}
 
@@ -280,8 +530,16 @@ class Admission(FakeCase):
         self.fails(503, "host_full", "POST", "/v1/sandboxes",
                    {"memory": memory * 2, "cpus": 0.1})
         self.a.rm(boxes[0])
-        self.a.create(memory=memory * 2 - (1 << 20), cpus=0.1)
+        last = self.a.create(memory=memory * 2 - (1 << 20), cpus=0.1)
         self.assertEqual(len(self.a.ids()), 3)
+        # Neither by a change, except for less.
+        self.fails(503, "host_full", "PATCH", f"/v1/sandboxes/{last}",
+                   {"memory": memory * 3})
+        self.fails(503, "host_full", "PATCH", f"/v1/sandboxes/{last}",
+                   {"cpus": cpus * 4})
+        r = self.a.api("PATCH", f"/v1/sandboxes/{last}", {"memory": "16M"})
+        self.assertEqual(r.status, 200)
+        self.a.create(memory=memory, cpus=0.1)
 
 
 class Reserve(FakeCase):

@@ -10,9 +10,9 @@ import struct
 import harness
 from harness import SLOW, wait_for
 
-HELLO, IMPORT, COMMIT, REMOVE, CONNECT = 1, 7, 8, 9, 13
+HELLO, IMPORT, COMMIT, REMOVE, CONNECT, RESIZE = 1, 7, 8, 9, 13, 14
 REQUEST = 176  # sizeof(struct warden_req)
-ENOENT, ESRCH, EEXIST, EINVAL, ECONNREFUSED = 2, 3, 17, 22, 111
+ENOENT, ESRCH, EBUSY, EEXIST, EINVAL, ECONNREFUSED = 2, 3, 16, 17, 22, 111
 
 
 class Link:
@@ -38,6 +38,11 @@ class Link:
         self.ask(CONNECT, box, struct.pack("<HH", port, flags))
         codes, fds = self.answers(1)
         return codes[self.seq], socket.socket(fileno=fds[0]) if fds else None
+
+    def resize(self, box, pids=64, cpus=500, mem=64 << 20):
+        """errno"""
+        self.ask(RESIZE, box, struct.pack("<IQQ", pids, cpus, mem))
+        return self.answers(1)[0][self.seq]
 
     def answers(self, n):
         """{seq: errno}, and the descriptors that came along."""
@@ -175,6 +180,38 @@ class Connect(harness.Case):
             except OSError:
                 return False
         wait_for("the adopted sandbox", reached, 20 * SLOW)
+
+
+class Limits(harness.Case):
+    def limits(self, box):
+        """What the kernel says, as seen inside."""
+        out = self.i.sh(box, "cd /sys/fs/cgroup; cat memory.max user/memory.max "
+                             "memory/memory.limit_in_bytes 2>/dev/null; "
+                             "cat user/cpu.max cpu/user/cpu.cfs_quota_us "
+                             "cpu/cpu.cfs_quota_us 2>/dev/null").out
+        return out.split()
+
+    def test_bad_requests(self):
+        link, box = Link(self.i), self.i.create()
+        for bad in ({"pids": 7}, {"pids": 65537}, {"cpus": 49}, {"cpus": 1000001},
+                    {"mem": (16 << 20) - 1}, {"mem": (1 << 46) + 1}):
+            self.assertEqual(link.resize(box, **bad), EINVAL, bad)
+        self.assertEqual(link.resize("x" * 27), EINVAL)
+        self.assertEqual(link.resize("i" + "a" * 26), ESRCH)
+        self.assertEqual(link.resize(box), 0)
+        self.assertIn(str(64 << 20), self.limits(box))
+        self.i.rm(box)
+
+    def test_while_it_is_done(self):
+        """Two at once, and an end in between."""
+        link, box = Link(self.i), self.i.create(memory="256M")
+        self.i.sh(box, "head -c 200000000 /dev/zero > /tmp/x")
+        for mem in (64, 65):
+            link.ask(RESIZE, box, struct.pack("<IQQ", 64, 500, mem << 20))
+        self.i.api("DELETE", f"/v1/sandboxes/{box}")
+        codes = list(link.answers(2)[0].values())
+        self.assertTrue(set(codes) <= {0, EBUSY, ESRCH}, codes)
+        self.i.rm(self.i.create())
 
 
 class Stop(harness.Case):

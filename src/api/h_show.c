@@ -1,0 +1,315 @@
+/* Sandboxes shown: lists, and one of them. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/api.h"
+#include "api/box_json.h"
+#include "api/reply.h"
+#include "api/routes.h"
+#include "base/auto.h"
+#include "http/target.h"
+
+json_t *box_json(const struct sandbox *s)
+{
+	const struct spec *spec = &s->spec;
+
+	return json_pack(
+		"{s:s, s:s, s:s?, s:o, s:s, s:s, s:s, s:b, s:o, s:o, "
+		"s:o}",
+		"id", s->id, "project", s->project, "name",
+		*spec->name ? spec->name : NULL, "labels",
+		spec->labels ? json_incref(spec->labels) : json_object(),
+		"image", spec->image, "image_id", s->image_id, "state",
+		box_state_name(s->state), "degraded", s->degraded, "created_at",
+		json_time(s->created_ms), "expires_at",
+		json_time(s->deadline_wall_ms), "spec", spec_to_json(spec));
+}
+
+json_t *ended_json(const struct ended *x)
+{
+	return json_pack("{s:s, s:s, s:s?, s:s, s:s, s:o, s:{s:s, s:o}}", "id",
+			 x->id, "project", x->project, "name",
+			 *x->name ? x->name : NULL, "image", x->image, "state",
+			 "ended", "created_at", json_time(x->created_ms),
+			 "ended", "reason", x->reason, "at",
+			 json_time(x->ended_ms));
+}
+
+/* --- lists --- */
+
+enum { LIST_MAX = 10000 };
+
+/* What a list is asked for; "": anything. */
+struct filter {
+	const struct identity *who;
+	char label[NAME_CAP + SPEC_LABEL_CAP]; /* "key", or "key=value" */
+	char state[16], name[NAME_CAP], project[NAME_CAP];
+	char after[ID_CAP];
+	uint64_t limit;
+};
+
+static int take_filter(const struct http_head *h, struct filter *f,
+		       struct err *e)
+{
+	const struct {
+		const char *name;
+		char *to;
+		size_t cap;
+	} words[] = {
+		{ "label", f->label, sizeof(f->label) },
+		{ "state", f->state, sizeof(f->state) },
+		{ "name", f->name, sizeof(f->name) },
+		{ "project", f->project, sizeof(f->project) },
+		{ "after", f->after, sizeof(f->after) },
+	};
+	char limit[16];
+	size_t i;
+	int r;
+
+	for (i = 0; i < ARRAY_LEN(words); i++)
+		if (http_query(h, words[i].name, words[i].to, words[i].cap) < 0)
+			return err_set(e, EINVAL,
+				       "%s: given twice, or longer "
+				       "than any",
+				       words[i].name);
+	f->limit = LIST_MAX;
+	r = http_query(h, "limit", limit, sizeof(limit));
+	if (r < 0 || (r == 1 && (parse_u64(limit, LIST_MAX, &f->limit) < 0 ||
+				 f->limit == 0)))
+		return err_set(e, EINVAL, "limit: not 1 to %d", LIST_MAX);
+	return 0;
+}
+
+static bool has_label(const struct spec *spec, const char *label)
+{
+	char key[NAME_CAP];
+	size_t n = strcspn(label, "=");
+	const char *value;
+
+	if (n >= sizeof(key))
+		return false;
+	memcpy(key, label, n);
+	key[n] = '\0';
+	value = json_string_value(json_object_get(spec->labels, key));
+	return value && (label[n] == '\0' || strcmp(label + n + 1, value) == 0);
+}
+
+static bool said(const char *want, const char *have)
+{
+	return *want == '\0' || strcmp(want, have) == 0;
+}
+
+static bool box_fits(const struct sandbox *s, const struct filter *f)
+{
+	return box_visible(s) && box_is_for(s, f->who) &&
+	       said(f->project, s->project) && said(f->name, s->spec.name) &&
+	       said(f->state, box_state_name(s->state)) &&
+	       (*f->label == '\0' || has_label(&s->spec, f->label));
+}
+
+static bool ended_fits(const struct ended *x, const struct filter *f)
+{
+	return who_sees(f->who, x->project) && said(f->project, x->project) &&
+	       said(f->name, x->name) && *f->label == '\0';
+}
+
+/* Appends, unless the page is full: then it is what comes next. */
+static bool add_to_page(json_t *page, const struct filter *f, json_t *one)
+{
+	if (json_array_size(page) < f->limit) {
+		json_array_append_new(page, one);
+		return true;
+	}
+	json_decref(one);
+	return false;
+}
+
+/*
+ * The list is in the order of creation, so a page can follow one whose last
+ * sandbox has ended meanwhile: behind all that are not younger.
+ */
+static struct list *page_start(struct api *a, const struct filter *f,
+			       struct err *e)
+{
+	struct sandbox *s = box_by_id(a, f->after);
+	const struct ended *x;
+	struct list *n;
+
+	if (*f->after == '\0')
+		return a->boxes.all.next;
+	if (s && box_is_for(s, f->who))
+		return s->all.next;
+	x = ended_find(a, f->who, f->after);
+	if (!x) {
+		err_set(e, EINVAL, "after: no sandbox '%s'", f->after);
+		return NULL;
+	}
+	for (n = a->boxes.all.next; n != &a->boxes.all; n = n->next)
+		if (container_of(n, struct sandbox, all)->created_ms >
+		    x->created_ms)
+			break;
+	return n;
+}
+
+static int list_living(struct api *a, const struct filter *f, json_t *page,
+		       bool *more, struct err *e)
+{
+	struct list *n = page_start(a, f, e);
+
+	if (!n)
+		return -e->code;
+	for (; n != &a->boxes.all; n = n->next) {
+		struct sandbox *s = container_of(n, struct sandbox, all);
+
+		if (box_fits(s, f) && !add_to_page(page, f, box_json(s))) {
+			*more = true;
+			break;
+		}
+	}
+	return 0;
+}
+
+/* The newest first: who looks here wants to know what just happened. */
+static void list_ended(struct api *a, const struct filter *f, json_t *page,
+		       bool *more)
+{
+	bool on = *f->after == '\0';
+	struct list *n;
+
+	for (n = a->ends.all.prev; n != &a->ends.all; n = n->prev) {
+		const struct ended *x = container_of(n, struct ended, node);
+
+		if (on && ended_fits(x, f) &&
+		    !add_to_page(page, f, ended_json(x))) {
+			*more = true;
+			break;
+		}
+		on |= strcmp(x->id, f->after) == 0;
+	}
+}
+
+static void h_sandbox_list(struct api *a, struct http_conn *c,
+			   const struct call *call)
+{
+	struct filter f = { .who = &call->who };
+	json_t *page = json_array(), *last;
+	struct err e = { 0 };
+	bool more = false;
+	int r = take_filter(http_request(c), &f, &e);
+
+	if (r == 0 && strcmp(f.state, "ended") == 0)
+		list_ended(a, &f, page, &more);
+	else if (r == 0)
+		r = list_living(a, &f, page, &more, &e);
+	if (r < 0) {
+		json_decref(page);
+		reply_err(a, c, &e);
+		return;
+	}
+	last = json_array_get(page, json_array_size(page) - 1);
+	last = more ? json_incref(json_object_get(last, "id")) : json_null();
+	reply_json(a, c, 200,
+		   json_pack("{s:o, s:o}", "sandboxes", page, "next", last));
+}
+
+/* --- one --- */
+
+struct show {
+	struct api *api;
+	struct http_conn *conn;
+	struct identity who;
+	char id[ID_CAP];
+	struct warden_call call;
+};
+
+static void show_gone(struct http_conn *c, void *owner)
+{
+	struct show *w = owner;
+
+	(void)c;
+	warden_cancel(&w->call);
+	free(w);
+}
+
+static json_t *use_json(const struct sandbox_use *u)
+{
+	return json_pack("{s:I, s:I, s:I, s:I, s:I}", "cpu_us",
+			 (json_int_t)u->cpu_us, "memory_bytes",
+			 (json_int_t)u->mem_bytes, "disk_bytes",
+			 (json_int_t)u->disk_bytes, "pids", (json_int_t)u->pids,
+			 "oom_kills", (json_int_t)u->oom_kills);
+}
+
+/* Of one that is not there: what became of it, or why not. */
+static void show_end(struct api *a, struct http_conn *c,
+		     const struct identity *who, const char *ref,
+		     const struct err *e)
+{
+	const struct ended *x =
+		e->code == ERR_ENDED ? ended_find(a, who, ref) : NULL;
+
+	if (x)
+		reply_json(a, c, 200, ended_json(x));
+	else
+		reply_err(a, c, e);
+}
+
+static void on_stat(struct warden_call *c, const struct warden_rep *rep,
+		    int fds[FD_PASS_MAX])
+{
+	AUTO_FREE struct show *w = container_of(c, struct show, call);
+	struct err e = { 0 };
+	struct sandbox *s = box_find(w->api, &w->who, w->id, &e);
+	json_t *j;
+
+	(void)fds;
+	if (!s) {
+		show_end(w->api, w->conn, &w->who, w->id, &e);
+		return;
+	}
+	j = box_json(s);
+	/* Without figures rather than not at all. */
+	json_object_set_new(j, "usage",
+			    rep->err.code ? json_null() : use_json(&rep->use));
+	reply_json(w->api, w->conn, 200, j);
+}
+
+static void h_sandbox_get(struct api *a, struct http_conn *c,
+			  const struct call *call)
+{
+	struct err e = { 0 };
+	struct sandbox *s = box_find(a, &call->who, call->arg[0], &e);
+	struct show *w;
+
+	if (!s) {
+		show_end(a, c, &call->who, call->arg[0], &e);
+		return;
+	}
+	w = xcalloc(1, sizeof(*w));
+	w->api = a;
+	w->conn = c;
+	w->who = call->who;
+	memcpy(w->id, s->id, ID_CAP);
+	http_own(c, w, show_gone);
+	warden_req_id(&w->call, WARDEN_STAT, s->id);
+	warden_ask(&a->warden, &w->call, on_stat);
+}
+
+static const struct route_query list_query[] = {
+	{ "label", "string", "only those with it: key, or key=value" },
+	{ "state", "string", "running, removing or ended" },
+	{ "name", "string", NULL },
+	{ "project", "string", NULL },
+	{ "limit", "integer", "at most so many" },
+	{ "after", "string", "the next page: `next` of the one before" },
+	{ 0 },
+};
+
+const struct route show_routes[] = {
+	{ "GET", "/v1/sandboxes", h_sandbox_list, SCOPE_READ, 0,
+	  "List the sandboxes", list_query, NULL, "SandboxList", 200 },
+	{ "GET", "/v1/sandboxes/{id}", h_sandbox_get, SCOPE_READ, 0,
+	  "Show a sandbox", NULL, NULL, "Sandbox", 200 },
+	{ 0 },
+};
