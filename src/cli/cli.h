@@ -143,8 +143,14 @@ bool colours_on(int fd);
 /* `n` bytes as a JSON string, with everything escaped that must be. */
 void json_put_str(struct buf *b, const char *s, size_t n);
 
-verb_fn verb_run, verb_create, verb_exec, verb_shell, verb_attach, verb_ps,
-	verb_logs, verb_top, verb_stats, verb_update, verb_ls, verb_rm,
-	verb_inspect, verb_doctor, verb_version, verb_completion, verb_help,
-	verb_port, verb_usage, verb_events;
+/* processes */
+verb_fn verb_run, verb_exec, verb_shell, verb_attach, verb_ps, verb_logs;
+/* sandboxes */
+verb_fn verb_create, verb_ls, verb_rm, verb_inspect, verb_update;
+/* what is in them */
+verb_fn verb_cp, verb_port;
+/* what they use and do */
+verb_fn verb_top, verb_stats, verb_usage, verb_events;
+/* the installation */
+verb_fn verb_doctor, verb_completion, verb_version, verb_help;
 extern const struct verb image_verbs[], key_verbs[], log_verbs[];

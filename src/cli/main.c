@@ -88,6 +88,19 @@ const struct verb all_verbs[] = {
 	  .fn = verb_inspect,
 	  .args = "[OPTIONS] SANDBOX...",
 	  .help = "show all that is known about sandboxes" },
+	{ .name = "cp",
+	  .fn = verb_cp,
+	  .args = "[OPTIONS] SRC DST",
+	  .help = "copy files and directories into a sandbox or out of it",
+	  .notes = "One of both is SANDBOX:PATH, PATH absolute or from the "
+		   "user's home. A directory as\n"
+		   "DST takes the thing into it; SRC/. is what the directory "
+		   "has. Permissions are\n"
+		   "kept, owners are not. - is standard input or output; a "
+		   "directory goes there as a\ntar.",
+	  .examples = PRODUCT " cp notes.txt work:\n" PRODUCT
+			      " cp -p src/. work:/home/user/project\n" PRODUCT
+			      " cp work:out/report.pdf .\n" },
 	{ .name = "port",
 	  .fn = verb_port,
 	  .args = "[OPTIONS] SANDBOX PORT [LOCALPORT]",
