@@ -90,6 +90,7 @@ static int walk(struct unpacker *u, char *path, const char **name,
 	int fd = fcntl(u->root_fd, F_DUPFD_CLOEXEC, 0);
 	char *next, *part = path + strspn(path, "/");
 
+	*name = "";
 	if (fd < 0)
 		return err_sys(e, "open the directory");
 	for (;; part = next) {

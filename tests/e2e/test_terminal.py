@@ -11,6 +11,7 @@ import select
 import signal
 import struct
 import termios
+import threading
 import time
 import unittest
 
@@ -130,6 +131,7 @@ class Terminal(Case):
                "lambda *a: print(\"now\", *os.get_terminal_size())); "
                "print(\"re\" + \"ady\"); signal.pause()'\r")
         s.until(r"ready\r\n")
+        time.sleep(0.3)
         s.resize(41, 132)
         s.until(r"now 132 41\r\n")
         self.assertEqual(s.run("stty size"), "41 132\n")
@@ -249,6 +251,71 @@ class Terminal(Case):
         self.i.rm("work")
         self.assertNotEqual(s.end(), 0)
         self.ref = None
+
+    def kill_daemon(self, away=0.0):
+        """All of it at once; a new one comes after a while."""
+        for name, pids in self.i.pids().items():
+            for pid in pids:
+                if name in ("carreld", "carrel-api", "carrel-warden",
+                            "carrel-scribe"):
+                    os.kill(pid, signal.SIGKILL)
+        self.i.daemon.wait()
+        time.sleep(away)
+        self.i.start()
+
+    def test_daemon_killed(self):
+        """The shell, its variables, its jobs and its editor go on."""
+        s = self.shell()
+        s.run("x=remembered; (sleep 2; echo 'wo''ken') & true")
+        self.kill_daemon()
+        self.assertEqual(s.run("echo $x; stty size"), "remembered\n30 100\n")
+        s.until("woken", 20)
+        s.type("nano story\r")
+        s.until("Exit")
+        s.type("before")
+        s.until("before")
+        self.kill_daemon()
+        s.type(" and after\x0f")
+        s.until("File Name to Write")
+        s.type("\r")
+        s.until("Wrote")
+        s.type("\x18")
+        s.until(r"\x1b\[\?1049l")
+        self.assertEqual(s.run("cat story"), "before and after\n")
+        s.type("exit 5\r")
+        self.assertEqual(s.end(), 5)
+
+    def test_daemon_away_for_a_while(self):
+        s = self.shell()
+        s.run("x=remembered")
+        t = threading.Thread(target=self.kill_daemon, args=(3,))
+        t.start()
+        s.until("trying to come back")
+        s.type("echo $x and more\r")  # kept, and typed when it can be
+        s.until("connected again")
+        s.until("remembered and more\r\n")
+        t.join()
+        s.type("exit\r")
+        self.assertEqual(s.end(), 0)
+
+    def test_attach_and_leave(self):
+        """Ctrl-P Ctrl-Q leaves a shell, and another terminal finds it."""
+        s = self.shell()
+        s.run("x=remembered")
+        rows = [r.split() for r in
+                self.i.cli("ps", "work").out.splitlines()[1:]]
+        number = rows[0][0]
+        other = Screen(self.i, "attach", "work", number, rows=20, cols=60)
+        self.addCleanup(other.__exit__)
+        time.sleep(0.5)
+        self.assertEqual(other.run("echo $x; stty size"),
+                         "remembered\n20 60\n")
+        s.until("remembered")  # both see it
+        other.type("\x10\x11")
+        self.assertEqual(other.end(), 0)
+        self.assertEqual(s.run("echo still $x"), "still remembered\n")
+        s.type("exit 3\r")
+        self.assertEqual(s.end(), 3)
 
     def test_killed(self):
         s = self.shell()
