@@ -63,7 +63,7 @@ class Content(harness.Case):
         self.assertEqual(create["project"], "default")
         self.assertEqual(create["request"], r.headers["Request-Id"])
         self.assertEqual(ready["request"], r.headers["Request-Id"])
-        self.assertEqual(end["data"]["reason"], "was removed")
+        self.assertIn("removed", end["data"]["reason"])
         self.assertEqual(call["data"]["method"], "DELETE")
         self.assertEqual(call["data"]["path"], f"/v1/sandboxes/{box}")
         self.assertEqual(call["data"]["status"], 204)
