@@ -40,76 +40,77 @@ struct call_note {
 };
 _Static_assert(sizeof(struct call_note) <= HTTP_NOTE, "fits");
 
-/* Visible ASCII without quotes; NULL becomes null. */
-static json_t *word(const char *s)
+/* Visible ASCII without quotes, so nothing is to be escaped; or null. */
+static void put_word(struct buf *b, const char *name, const char *s)
 {
-	char text[ENTRY_WORD_MAX + 1];
-	size_t i;
+	size_t i, n = s ? strnlen(s, ENTRY_WORD_MAX) : 0;
+	char *p;
 
-	if (!s || !*s)
-		return json_null();
-	for (i = 0; i < ENTRY_WORD_MAX && s[i]; i++)
-		text[i] =
+	buf_printf(b, ",\"%s\":", name);
+	if (n == 0) {
+		buf_puts(b, "null");
+		return;
+	}
+	p = buf_room(b, n + 2);
+	p[0] = p[n + 1] = '"';
+	for (i = 0; i < n; i++)
+		p[i + 1] =
 			s[i] > ' ' && s[i] < 0x7f && s[i] != '"' && s[i] != '\\'
 				? s[i]
 				: '?';
-	return json_stringn(text, i);
+	buf_fill(b, n + 2);
 }
 
-/* In the order that the log has them. */
-static json_t *entry_json(const struct audit *entry, const char *box_id,
-			  const char *project, json_t *data)
+/* What does not fit, or is no JSON, is left out: the entry is not. */
+static void put_data(struct buf *b, const json_t *data)
 {
+	size_t room = ENTRY_BODY_MAX - buf_len(b) - 1;
+	size_t n =
+		data ? json_dumpb(data, buf_room(b, room), room, JSON_COMPACT)
+		     : 0;
+
+	if (data && n > 0 && n <= room)
+		buf_fill(b, n);
+	else
+		buf_puts(b, data ? "{\"left_out\":true}" : "{}");
+}
+
+/* The number of the record, or -errno. In the form of audit/entry.h. */
+static int64_t put(struct audit_log *l, const struct audit *entry,
+		   const char *box_id, const char *project)
+{
+	static struct buf b;
 	char stamp[CLOCK_STAMP];
 
 	clock_stamp(clock_wall_ms(), stamp);
-	return json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:o}", "time", stamp,
-			 "type", entry->type, "sandbox", word(box_id),
-			 "project", word(project), "who",
-			 word(entry->who ? entry->who->name : NULL), "request",
-			 word(entry->request_id), "data", data);
-}
-
-static json_t *too_large(size_t n)
-{
-	return json_pack("{s:b, s:I}", "left_out", true, "bytes",
-			 (json_int_t)n);
-}
-
-/* The number of the record, or -errno. */
-static int64_t put(struct audit_log *l, const struct audit *entry,
-		   const char *box_id, const char *project, json_t *data)
-{
-	static char body[ENTRY_BODY_MAX];
-	json_t *j = entry_json(entry, box_id, project, data);
-	size_t n = json_dumpb(j, body, sizeof(body), JSON_COMPACT);
-
-	json_decref(j);
-	if (n > sizeof(body)) {
-		j = entry_json(entry, box_id, project, too_large(n));
-		n = json_dumpb(j, body, sizeof(body), JSON_COMPACT);
-		json_decref(j);
-	}
-	/* Text that is not UTF-8 has no JSON; all types and words do. */
-	if (n == 0 || n > sizeof(body))
-		return -EINVAL;
-	return spool_add(l, body, n);
+	buf_clear(&b);
+	buf_printf(&b, "{\"time\":\"%s\",\"type\":\"%s\"", stamp, entry->type);
+	put_word(&b, "sandbox", box_id);
+	put_word(&b, "project", project);
+	put_word(&b, "who", entry->who ? entry->who->name : NULL);
+	put_word(&b, "request", entry->request_id);
+	buf_puts(&b, ",\"data\":");
+	put_data(&b, entry->data);
+	buf_puts(&b, "}");
+	json_decref(entry->data);
+	return spool_add(l, buf_data(&b), buf_len(&b));
 }
 
 /* Once there is room again: how many are missing. */
 static void put_missed(struct audit_log *l)
 {
-	const struct audit entry = { .type = "api.missed" };
-	json_t *data = json_pack("{s:I}", "entries", (json_int_t)l->missed);
+	const struct audit entry = {
+		.type = "api.missed",
+		.data = json_pack("{s:I}", "entries", (json_int_t)l->missed),
+	};
 
-	if (put(l, &entry, NULL, NULL, data) > 0)
+	if (put(l, &entry, NULL, NULL) > 0)
 		l->missed = 0;
 }
 
 static int64_t add(struct api *a, const struct audit *entry, const char *box_id)
 {
 	struct audit_log *l = &a->audit;
-	json_t *data = entry->data ? entry->data : json_object();
 	const char *project = entry->box   ? entry->box->project
 			      : entry->who ? entry->who->project
 					   : NULL;
@@ -117,7 +118,7 @@ static int64_t add(struct api *a, const struct audit *entry, const char *box_id)
 
 	if (l->missed)
 		put_missed(l);
-	r = put(l, entry, box_id, project, data);
+	r = put(l, entry, box_id, project);
 	if (r < 0 && l->missed++ == 0)
 		log_err("write to the log's spool: %s, counting what is "
 			"missed",

@@ -1,6 +1,6 @@
 /*
  * The connection to the scribe. It is told how long the spool is, at most once
- * in POKE_MS, so that a create does not share the processor with its own log;
+ * in a while, so that a create does not share the processor with its own log;
  * it tells what is written and what is on disk. While it is away the spool
  * grows; nothing here waits.
  */
@@ -17,7 +17,8 @@
 #include "wire/scribe.h"
 
 enum {
-	POKE_MS = 2,
+	POKE_MS = 2,       /* with somebody who waits for events */
+	POKE_LAZY_MS = 50, /* without: fewer wake-ups */
 	PAUSE_MIN_MS = 10,
 	PAUSE_MAX_MS = 500,
 	WAIT_MS = 5000,         /* for the disk */
@@ -89,9 +90,11 @@ void audit_link_poke(struct api *a, bool sync)
 {
 	struct audit_log *l = &a->audit;
 
+	unsigned wait = a->events.n > 0 ? POKE_MS : POKE_LAZY_MS;
+
 	l->sync_due |= sync;
 	if (l->up && (sync || l->poke.slot == 0))
-		timer_set(&a->loop, &l->poke, sync ? 0 : POKE_MS, on_poke);
+		timer_set(&a->loop, &l->poke, sync ? 0 : wait, on_poke);
 }
 
 static void finish(struct audit_wait *w, const struct err *e)
