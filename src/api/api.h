@@ -20,6 +20,7 @@
 #include "api/lifetime.h"
 #include "api/metrics.h"
 #include "api/reconcile.h"
+#include "api/port.h"
 #include "api/sandboxes.h"
 #include "api/tcp.h"
 #include "api/warden_link.h"
@@ -43,6 +44,7 @@ struct api {
 	struct http_server http;
 	int listen_fd; /* -1 once we serve */
 	struct tcp tcp;
+	struct ports ports;
 	bool reconciled; /* with the warden, once */
 	struct warden_link warden;
 	struct reconcile reconcile;

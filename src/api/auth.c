@@ -99,7 +99,7 @@ int auth_check(struct api *a, struct http_conn *c, const struct route *r,
 
 	/* "-" is no project's name: nobody sees nothing. */
 	*who = (struct identity){ .project = "-", .name = "nobody" };
-	if (r->flags & ROUTE_OPEN)
+	if (r->flags & (ROUTE_OPEN | ROUTE_TOKEN))
 		return 0;
 	if (secret)
 		rc = by_key(a, c, secret, who, e);

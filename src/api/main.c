@@ -161,7 +161,8 @@ static void load(struct api *a)
 	if (audit_start(a, &e) < 0 ||
 	    registry_open(&a->registry, path, &e) < 0 || keys_load(a, &e) < 0 ||
 	    ends_load(a, &e) < 0 || boxes_load(a, &e) < 0 ||
-	    ledger_start(a, &e) < 0 || images_load(a, &e) < 0)
+	    ledger_start(a, &e) < 0 || images_load(a, &e) < 0 ||
+	    ports_init(a, &e) < 0)
 		die("%s", e.msg);
 }
 

@@ -131,7 +131,7 @@ void route(struct http_conn *c, void *ctx)
 	struct err e = { 0 };
 	char allow[64];
 
-	if (!hosts_check(a, c))
+	if (!hosts_check(a, c) || port_by_host(a, c))
 		return;
 	call.route = find(http_request(c), &call, allow, sizeof(allow));
 	if (!call.route) {

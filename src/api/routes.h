@@ -13,6 +13,8 @@ enum route_flags {
 	ROUTE_OPERATOR = 4,
 	/* Also while the log takes nothing: it ends things, or is the log. */
 	ROUTE_ANYWAY = 8,
+	/* Takes the token of a port, too: the handler looks who asks. */
+	ROUTE_TOKEN = 16,
 };
 
 /* A parameter behind the '?'. Lists end at a NULL name. */

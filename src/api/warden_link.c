@@ -34,6 +34,7 @@ static bool may_repeat(unsigned op)
 	case WARDEN_HOST:
 	case WARDEN_IMAGE_REMOVE:
 	case WARDEN_RESIZE:
+	case WARDEN_CONNECT:
 		return true;
 	default:
 		return false;

@@ -67,6 +67,7 @@ static const struct key {
 	TEXT_KEY(allowed_hosts, ""),
 	NUM_KEY("client_timeout", DURATION, client_timeout_ms, "30s"),
 	NUM_KEY("max_peer_connections", NUMBER, max_peer_connections, "256"),
+	NUM_KEY("port_timeout", DURATION, port_timeout_ms, "5m"),
 	TEXT_KEY(log_level, "info"),
 #ifdef WALLS_TEST
 	TEXT_KEY(wall_off, ""),

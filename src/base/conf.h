@@ -50,6 +50,8 @@ struct conf {
 	char allowed_hosts[256];       /* names of this server: "a, b" */
 	uint64_t client_timeout_ms;    /* in which nothing moved */
 	uint64_t max_peer_connections; /* of one address; 0: any number */
+	/* Silence of a server in a sandbox in the middle of a request. */
+	uint64_t port_timeout_ms;
 	char log_level[8];
 #ifdef WALLS_TEST
 	char wall_off[32]; /* the one wall a test takes away */

@@ -24,7 +24,13 @@ static const struct {
 	{ 201, "Created" },
 	{ 202, "Accepted" },
 	{ 204, "No Content" },
+	{ 206, "Partial Content" },
+	{ 301, "Moved Permanently" },
+	{ 302, "Found" },
+	{ 303, "See Other" },
 	{ 304, "Not Modified" },
+	{ 307, "Temporary Redirect" },
+	{ 308, "Permanent Redirect" },
 	{ 400, "Bad Request" },
 	{ 401, "Unauthorized" },
 	{ 403, "Forbidden" },
@@ -171,10 +177,15 @@ static bool is_head(const struct http_conn *c)
 	return c->head.method && strcmp(c->head.method, "HEAD") == 0;
 }
 
+static bool has_no_content(int status)
+{
+	return status == 204 || status == 304;
+}
+
 void http_reply(struct http_conn *c, int status, const struct http_field *extra,
 		const void *body, size_t n)
 {
-	bool empty = status == 204 || status == 304;
+	bool empty = has_no_content(status);
 
 	settle_body(c);
 	add_head(c, &c->out, status, extra);
@@ -247,13 +258,13 @@ static void start_answer(struct http_conn *c, int status,
 {
 	c->answering = true;
 	c->on_ready = ready;
-	c->no_content = is_head(c);
+	c->no_content = is_head(c) || has_no_content(status);
 	c->continue_due = false;
 	add_head(c, &c->out, status, extra);
-	if (c->sized)
+	if (c->sized && !has_no_content(status))
 		buf_printf(&c->out, "Content-Length: %llu\r\n",
 			   (unsigned long long)c->owed);
-	else if (!c->raw_content)
+	else if (!c->raw_content && !has_no_content(status))
 		buf_puts(&c->out, "Transfer-Encoding: chunked\r\n");
 	if (c->close_after)
 		buf_puts(&c->out, "Connection: close\r\n");

@@ -125,6 +125,15 @@ static int decode_form(const char *p, size_t n, char *out, size_t cap)
 	return http_is_utf8(out, len) ? (int)len : -EINVAL;
 }
 
+/* Is this the name of the parameter, however it is written? */
+static bool is_key(const char *p, size_t n, const char *name)
+{
+	char key[64];
+
+	return decode_form(p, n, key, sizeof(key)) >= 0 &&
+	       strcmp(key, name) == 0;
+}
+
 int http_query(const struct http_head *h, const char *name, char *out,
 	       size_t cap)
 {
@@ -136,10 +145,8 @@ int http_query(const struct http_head *h, const char *name, char *out,
 		const char *eq = memchr(q, '=', n);
 		size_t key_n = eq ? (size_t)(eq - q) : n;
 		size_t skip = eq ? key_n + 1 : n;
-		char key[64];
 
-		if (decode_form(q, key_n, key, sizeof(key)) >= 0 &&
-		    strcmp(key, name) == 0) {
+		if (is_key(q, key_n, name)) {
 			int r = decode_form(q + skip, n - skip, out, cap);
 
 			if (r < 0)
@@ -151,6 +158,23 @@ int http_query(const struct http_head *h, const char *name, char *out,
 		q += n + (q[n] == '&');
 	}
 	return found;
+}
+
+void http_query_without(struct buf *out, const char *query, const char *name)
+{
+	bool first = true;
+
+	while (*query) {
+		size_t n = strcspn(query, "&");
+		const char *eq = memchr(query, '=', n);
+
+		if (!is_key(query, eq ? (size_t)(eq - query) : n, name)) {
+			buf_puts(out, first ? "" : "&");
+			buf_add(out, query, n);
+			first = false;
+		}
+		query += n + (query[n] == '&');
+	}
 }
 
 void http_encode(struct buf *b, const char *s)

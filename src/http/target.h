@@ -29,6 +29,9 @@ int http_target_split(const char *target, char *path,
 int http_query(const struct http_head *h, const char *name, char *out,
 	       size_t cap) MUST_CHECK;
 
+/* Appends a query (that was checked) without the parameter of this name. */
+void http_query_without(struct buf *out, const char *query, const char *name);
+
 /* Appends `s` percent-encoded, as one path segment or query value. */
 void http_encode(struct buf *b, const char *s);
 

@@ -26,7 +26,7 @@ VERSION = 1
 LAUNCH_SPEC = "<28s28s64sIIIIQQQ"
 REQ = struct.Struct("<HHIQ160s")
 REP = struct.Struct("<HHIQi252s160s")
-ENOENT, ESRCH, EBUSY = 2, 3, 16
+ENOENT, ESRCH, EBUSY, ECONNREFUSED = 2, 3, 16, 111
 
 
 def text(raw):
@@ -185,6 +185,7 @@ class FakeWarden:
         self.refuse = {}    # op: (errno, message)
         self.silent = set()  # ops that get no answer
         self.on_import = None
+        self.ports = {}     # port: where its server really listens
         self.conn = None
         self.lock = threading.Lock()
         os.makedirs(f"{run_dir}/roles", exist_ok=True)
@@ -289,6 +290,8 @@ class FakeWarden:
                 self.resize(box_id, *struct.unpack("<IQQ", rest[28:48]))
             else:
                 code = ESRCH
+        elif op == CONNECT:
+            code, fds = self.connect(rest)
         elif op == STAT:
             body = struct.pack("<QQQQQ", 1, 2, 3, 4, 5)
         elif op == HOST:
@@ -303,6 +306,14 @@ class FakeWarden:
         spec = list(struct.unpack(LAUNCH_SPEC, box.spec))
         spec[4], spec[7], spec[8] = pids, cpus, mem
         box.spec = struct.pack(LAUNCH_SPEC, *spec)
+
+    def connect(self, rest):
+        port, flags = struct.unpack_from("<HH", rest, 28)
+        if flags or port not in self.ports:
+            return ECONNREFUSED, ()
+        s = socket.create_connection(("127.0.0.1", self.ports[port]))
+        s.setblocking(False)
+        return 0, (s.detach(),)
 
     def start_import(self, image_id):
         tar_r, tar_w = os.pipe()

@@ -1,0 +1,158 @@
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "api/api.h"
+#include "api/reply.h"
+#include "base/auto.h"
+
+enum { DIAL_MS = 5000 };
+
+static void ask(struct port_dial *d);
+
+static void finish(struct port_dial *d, int code, const char *msg)
+{
+	struct err e = { 0 };
+
+	timer_del(&d->api->loop, &d->timer);
+	http_stream_unwatch(&d->stream);
+	if (code)
+		err_set(&e, code, "%s", msg);
+	d->done(d, &e);
+}
+
+/* Programs that listen on "localhost" may have only one of the two. */
+static void refused(struct port_dial *d)
+{
+	http_stream_close(&d->stream);
+	if (d->v6) {
+		finish(d, ECONNREFUSED, "");
+		return;
+	}
+	d->v6 = true;
+	ask(d);
+}
+
+static void on_connected(struct http_stream *s, uint32_t events)
+{
+	struct port_dial *d = container_of(s, struct port_dial, stream);
+	socklen_t n = sizeof(int);
+	int code = 0;
+
+	(void)events;
+	if (getsockopt(s->io.fd, SOL_SOCKET, SO_ERROR, &code, &n) < 0)
+		code = errno;
+	if (code == ECONNREFUSED)
+		refused(d);
+	else
+		finish(d, code, strerror(code));
+}
+
+static void on_timeout(struct timer *t)
+{
+	finish(container_of(t, struct port_dial, timer), ETIMEDOUT,
+	       "it does not take the connection");
+}
+
+static void on_socket(struct warden_call *call, const struct warden_rep *rep,
+		      int fds[FD_PASS_MAX])
+{
+	struct port_dial *d = container_of(call, struct port_dial, call);
+	int r;
+
+	if (rep->err.code == ECONNREFUSED) {
+		refused(d);
+		return;
+	}
+	if (rep->err.code || fds[0] < 0) {
+		finish(d, rep->err.code ? rep->err.code : EPROTO, rep->err.msg);
+		return;
+	}
+	http_stream_open(&d->stream, &d->api->loop, take_fd(&fds[0]), NULL);
+	timer_set(&d->api->loop, &d->timer, DIAL_MS, on_timeout);
+	r = http_stream_watch(&d->stream, EPOLLOUT, on_connected);
+	if (r < 0)
+		finish(d, -r, strerror(-r));
+}
+
+static void ask(struct port_dial *d)
+{
+	struct connect_spec *s = &d->call.req.connect;
+
+	warden_req_id(&d->call, WARDEN_CONNECT, d->id);
+	s->port = d->port;
+	s->flags = d->v6 ? CONNECT_V6 : 0;
+	warden_ask(&d->api->warden, &d->call, on_socket);
+}
+
+static unsigned count_box(const struct ports *p, const char *id)
+{
+	struct list *pos, *tmp;
+	unsigned n = 0;
+
+	list_each (pos, tmp, &p->all)
+		n += strcmp(container_of(pos, struct port_dial, node)->id,
+			    id) == 0;
+	return n;
+}
+
+int port_dial(struct port_dial *d, const struct sandbox *s, uint16_t port,
+	      void (*done)(struct port_dial *d, const struct err *e),
+	      struct err *e)
+{
+	struct api *a = s->api;
+
+	if (a->ports.n >= PORTS_MAX ||
+	    count_box(&a->ports, s->id) >= PORTS_BOX_MAX)
+		return err_set(e, EUSERS,
+			       "too many connections to sandbox %s at once",
+			       s->id);
+	*d = (struct port_dial){ .api = a, .port = port, .done = done };
+	memcpy(d->id, s->id, ID_CAP);
+	http_stream_init(&d->stream);
+	list_add(&a->ports.all, &d->node);
+	a->ports.n++;
+	ask(d);
+	return 0;
+}
+
+void port_dial_move(struct port_dial *to, struct port_dial *from)
+{
+	*to = (struct port_dial){ .api = from->api, .port = from->port };
+	memcpy(to->id, from->id, ID_CAP);
+	http_stream_move(&to->stream, &from->stream);
+	list_add(&to->api->ports.all, &to->node);
+	to->api->ports.n++;
+	port_hang_up(from);
+}
+
+void port_hang_up(struct port_dial *d)
+{
+	if (!d->api)
+		return;
+	warden_cancel(&d->call);
+	timer_del(&d->api->loop, &d->timer);
+	http_stream_close(&d->stream);
+	list_del(&d->node);
+	d->api->ports.n--;
+	d->api = NULL;
+}
+
+void port_refuse(struct port_dial *d, struct http_conn *c, const struct err *e)
+{
+	char msg[400];
+
+	if (e->code == ECONNREFUSED) {
+		snprintf(msg, sizeof(msg),
+			 "nothing listens on port %u of sandbox %s: start a "
+			 "server there, or try again when it is up",
+			 d->port, d->id);
+		reply_error(d->api, c, 502, "nothing_listens", msg);
+	} else if (e->code == ETIMEDOUT) {
+		snprintf(msg, sizeof(msg), "port %u of sandbox %s: %s", d->port,
+			 d->id, e->msg);
+		reply_error(d->api, c, 504, "timeout", msg);
+	} else {
+		reply_err(d->api, c, e);
+	}
+}
