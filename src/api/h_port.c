@@ -121,6 +121,23 @@ static int enter_by_key(struct api *a, struct http_conn *c, const char *ref,
 	return 0;
 }
 
+/* Does it run? If not, the request was answered. */
+static bool is_up(struct api *a, struct http_conn *c, struct sandbox *s)
+{
+	struct err e = { 0 };
+
+	if (s->state == BOX_RUNNING) {
+		box_touch(s);
+		return true;
+	}
+	if (s->state == BOX_ENDING)
+		err_set(&e, EBUSY, "sandbox %s is being removed", s->id);
+	else
+		err_set(&e, EAGAIN, "sandbox %s is not up yet", s->id);
+	reply_err(a, c, &e);
+	return false;
+}
+
 /* Who asks, for what. false: it was answered. */
 static bool enter(struct api *a, struct http_conn *c, const char *ref,
 		  const char *port, struct visit *v)
@@ -133,16 +150,7 @@ static bool enter(struct api *a, struct http_conn *c, const char *ref,
 		reply_err(a, c, &e);
 		return false;
 	}
-	if (v->box->state == BOX_ENDING)
-		err_set(&e, EBUSY, "sandbox %s is being removed", v->box->id);
-	else if (v->box->state != BOX_RUNNING)
-		err_set(&e, EAGAIN, "sandbox %s is not up yet", v->box->id);
-	if (e.code) {
-		reply_err(a, c, &e);
-		return false;
-	}
-	box_touch(v->box);
-	return true;
+	return is_up(a, c, v->box);
 }
 
 /* --- the log --- */
@@ -442,14 +450,12 @@ static void h_tcp(struct api *a, struct http_conn *c, const struct call *call)
 			    "a request to upgrade must have no body here");
 		return;
 	}
-	if (enter_by_key(a, c, call->arg[0], call->arg[1], &v, &e) == 0 &&
-	    v.box->state != BOX_RUNNING)
-		err_set(&e, EBUSY, "sandbox %s does not run", v.box->id);
-	if (e.code) {
+	if (enter_by_key(a, c, call->arg[0], call->arg[1], &v, &e) < 0) {
 		reply_err(a, c, &e);
 		return;
 	}
-	box_touch(v.box);
+	if (!is_up(a, c, v.box))
+		return;
 	note_visit(a, c, &v, "tcp");
 	port_tcp(a, c, v.box, v.port);
 }

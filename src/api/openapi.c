@@ -213,7 +213,9 @@ static json_t *operation_id(const char *method, const char *path)
 	for (p = method; *p; p++)
 		buf_printf(&b, "%c", tolower((unsigned char)*p));
 	for (p = path; *p; p++) {
-		if (isalnum((unsigned char)*p)) {
+		if (*p == '*') {
+			buf_puts(&b, "_rest");
+		} else if (isalnum((unsigned char)*p)) {
 			buf_printf(&b, "%s%c", gap ? "_" : "", *p);
 			gap = false;
 		} else {

@@ -59,21 +59,33 @@ static bool is_loopback(const union address *a)
 	return IN6_IS_ADDR_LOOPBACK(&a->v6.sin6_addr);
 }
 
-/* Options of connections are taken over from the socket that accepts them. */
+/* Connections take these over from the socket that accepts them. */
+static const struct {
+	int level, name, value;
+} options[] = {
+	{ SOL_SOCKET, SO_REUSEADDR, 1 },
+	{ IPPROTO_TCP, TCP_NODELAY, 1 },
+	/* A client that vanished without a word is noticed in two minutes. */
+	{ SOL_SOCKET, SO_KEEPALIVE, 1 },
+	{ IPPROTO_TCP, TCP_KEEPIDLE, 60 },
+	{ IPPROTO_TCP, TCP_KEEPINTVL, 15 },
+	{ IPPROTO_TCP, TCP_KEEPCNT, 4 },
+};
+
 static int listen_on(const union address *addr, socklen_t len, const char *text,
 		     struct err *e)
 {
-	const int on = 1;
-	AUTO_CLOSE int fd =
-		socket(addr->any.sa_family,
-		       SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	AUTO_CLOSE int fd = -1;
+	size_t i;
 
+	fd = socket(addr->any.sa_family,
+		    SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
 		return err_sys(e, "make a socket for %s", text);
-	if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) < 0 ||
-	    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on)) < 0 ||
-	    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)) < 0)
-		return err_sys(e, "set up the socket of %s", text);
+	for (i = 0; i < ARRAY_LEN(options); i++)
+		if (setsockopt(fd, options[i].level, options[i].name,
+			       &options[i].value, sizeof(int)) < 0)
+			return err_sys(e, "set up the socket of %s", text);
 	if (bind(fd, &addr->any, len) < 0 || listen(fd, BACKLOG) < 0)
 		return err_sys(e, "listen on %s", text);
 	return take_fd(&fd);
