@@ -259,6 +259,9 @@ static bool is_wanted(struct audit_log *l, const struct call_note *n,
 		return false;
 	if (status == 401 || status == 403)
 		return denied_fits(l);
+	/* A page is a hundred of them: "port.connect" stands for all. */
+	if (n->route->flags & ROUTE_TOKEN)
+		return false;
 	/* What we answer alone (figures, the log itself) is nobody's doing. */
 	return n->route->scope > SCOPE_READ ||
 	       (l->reads && !(n->route->flags & ROUTE_ALONE));

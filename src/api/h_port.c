@@ -126,6 +126,7 @@ static bool is_up(struct api *a, struct http_conn *c, struct sandbox *s)
 {
 	struct err e = { 0 };
 
+	audit_call_box(c, s);
 	if (s->state == BOX_RUNNING) {
 		box_touch(s);
 		return true;
@@ -299,15 +300,23 @@ static void h_port_slash(struct api *a, struct http_conn *c,
 
 bool port_by_host(struct api *a, struct http_conn *c)
 {
-	const char *host = http_header(http_request(c), "host");
+	static const struct route any = { .scope = SCOPE_USE,
+					  .flags = ROUTE_TOKEN };
+	const struct http_head *h = http_request(c);
+	const char *host = http_header(h, "host");
+	struct call call = { .route = &any, .rest = h->path };
 	char id[ID_CAP], text[8];
+	struct err e = { 0 };
 	struct visit v;
 	uint16_t port;
 
 	if (!host || !host_is_preview(&a->conf, host, &port, id))
 		return false;
+	audit_call(c, &call);
 	snprintf(text, sizeof(text), "%u", port);
-	if (enter(a, c, id, text, &v))
+	if (audit_ready(a, &e) < 0)
+		reply_err(a, c, &e);
+	else if (enter(a, c, id, text, &v))
 		visit_http(a, c, &v, "");
 	return true;
 }
