@@ -56,7 +56,7 @@ BIN     := $(foreach p,$(DYN),$(B)/bin/$(NAME_$(p))) \
 all: $(BIN) ##            build everything into build/bin
 .SECONDARY:
 .DELETE_ON_ERROR:
-.PHONY: all unit help deps up test test-guest lint bench bench-idle soak escape escape-long \
+.PHONY: all unit help deps up test test-guest lint bench bench-idle soak chaos escape escape-long \
 	fuzz man install uninstall clean tidy
 
 help: ##           this list
@@ -154,6 +154,8 @@ escape-long: ##    the same with those that take minutes
 	@ESCAPE_LONG=1 tests/run escape
 soak: ##           5000 create/exec/remove cycles, looking for growth
 	@SOAK_CYCLES=5000 tests/run leaks
+chaos: ##          200 sandboxes under load while roles are killed 50 times
+	@CHAOS_SANDBOXES=200 CHAOS_KILLS=50 tests/run chaos
 # Benches: each bench/X.c times something for bench/run.
 BENCH := $(patsubst bench/%.c,$(B)/bench/%,$(wildcard bench/*.c))
 $(B)/bench/%: bench/%.c $(B)/dyn/lib.a
@@ -161,7 +163,7 @@ $(B)/bench/%: bench/%.c $(B)/dyn/lib.a
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP $(LDFLAGS) -o $@ $< $(B)/dyn/lib.a
 bench: all $(BENCH) ##          what the README claims, measured (root, idle machine)
 	@tools/deps.sh install run test bench
-	@bench/run latency burst $(if $(BENCH_QUICK),,idle)
+	@bench/run latency burst streams $(if $(BENCH_QUICK),,idle)
 bench-idle: all $(BENCH) ##     only its part with 1000 idle sandboxes
 	@tools/deps.sh install run test
 	@bench/run idle
