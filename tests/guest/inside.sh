@@ -210,6 +210,35 @@ log_is_whole() {
 		! carrel log show --type log.gap | grep .
 }
 
+# upgrade: the programs are replaced under a client that waits for its process.
+upgrade_it() {
+	rm -f /tmp/in /tmp/out
+	mkfifo /tmp/in
+	carrel exec "$box" -- sh -c 'echo one; read x; echo $x; exit 4' </tmp/in >/tmp/out &
+	client=$!
+	exec 9>/tmp/in
+	until_ok 20 grep -q one /tmp/out || return 1
+	(cd next && find . -type f | while read -r f; do
+		cp "$f" "/$f.new" && mv "/$f.new" "/$f"
+	done)
+	restart_keeps_sandboxes systemctl restart carrel.service || return 1
+	carrel version | grep -q ' 9\.' || { carrel version; return 1; }
+	echo two >&9
+	exec 9>&-
+	wait $client
+	is 4 $? && is "one two" "$(tr '\n' ' ' </tmp/out | sed 's/ $//')"
+}
+
+# A process whose client was there before the api was killed.
+stream_survives_api() {
+	carrel exec "$box" -- sh -c 'i=0; while [ $i -lt 100 ]; do i=$((i + 1)); echo $i; sleep 0.1; done' >/tmp/stream &
+	client=$!
+	until_ok 20 grep -q '^5$' /tmp/stream || return 1
+	kill_role carrel-api
+	wait $client
+	is 0 $? && is "$(seq 1 100 | sha256sum)" "$(sha256sum </tmp/stream)"
+}
+
 groups_left() {
 	find /sys/fs/cgroup/system.slice/carrel-box.service -mindepth 1 \
 		-maxdepth 1 -type d ! -name hold | wc -l
@@ -270,6 +299,8 @@ t "kill -9 of the api" restart_keeps_sandboxes kill_role carrel-api
 t "kill -9 of the scribe" restart_keeps_sandboxes kill_role carrel-scribe
 t "kill -9 of the supervisor" restart_keeps_sandboxes kill_role carreld
 t "an open exec goes on when the warden dies" open_exec_goes_on
+t "a client goes on when the api dies" stream_survives_api
+t "upgrade to another build" upgrade_it
 t "rm" carrel rm work
 t "the log is whole after all that" log_is_whole
 t "kill switch over a fork bomb" kill_switch
