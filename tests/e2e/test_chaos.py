@@ -14,6 +14,7 @@ import contextlib
 import http.client
 import os
 import random
+import secrets
 import struct
 import threading
 import time
@@ -28,7 +29,7 @@ KILLS = int(os.environ.get("CHAOS_KILLS", "12"))
 ROLES = ("carrel-api", "carrel-warden", "carrel-scribe")
 LINES = "i=0; while [ ! -e /tmp/stop ]; do i=$((i+1)); echo line $i; " \
         "[ $((i % 50)) != 0 ] || sleep 0.2; done; exit 7"
-BROKEN = (OSError, WireError, http.client.HTTPException)
+BROKEN = (OSError, EOFError, WireError, http.client.HTTPException)
 
 
 class Reader(threading.Thread):
@@ -101,20 +102,28 @@ class Reader(threading.Thread):
 
 
 class Churn(threading.Thread):
-    """Creates, runs and removes: any answer is right but a wrong one."""
+    """Creates and removes. An answer that got lost is asked for again: with the
+    same key, so that there is one sandbox and not two."""
 
     def __init__(self, instance):
         super().__init__(daemon=True)
         self.i, self.stop, self.done = instance, False, 0
 
+    def insist(self, method, path, body, headers, wanted):
+        while True:
+            with contextlib.suppress(*BROKEN):
+                r = self.i.api(method, path, body, headers, timeout=20)
+                if r.status in wanted:
+                    return r
+            time.sleep(0.05)
+
     def run(self):
         while not self.stop:
-            with contextlib.suppress(*BROKEN):
-                r = self.i.api("POST", "/v1/sandboxes", {}, timeout=20)
-                if r.status == 201:
-                    self.i.api("DELETE", f"/v1/sandboxes/{r.json['id']}",
-                               timeout=20)
-                    self.done += 1
+            key = {"Idempotency-Key": secrets.token_hex(8)}
+            box = self.insist("POST", "/v1/sandboxes", {}, key, (201,)).json
+            self.insist("DELETE", f"/v1/sandboxes/{box['id']}", None, None,
+                        (204, 404, 410))
+            self.done += 1
 
 
 class Chaos(unittest.TestCase):
