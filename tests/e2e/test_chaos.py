@@ -184,7 +184,7 @@ class Chaos(unittest.TestCase):
         self.assertGreater(max(r.reconnects for r in readers), 1)
         wait_for("only our sandboxes are left",
                  lambda: set(self.i.ids()) == set(boxes), 20 * SLOW)
-        p = self.i.cli("log", "verify")
+        p = self.i.cli("--config", self.i.config, "log", "verify")
         self.assertEqual(p.returncode, 0, p.out + p.err)
 
 
