@@ -153,4 +153,4 @@ verb_fn verb_cp, verb_port;
 verb_fn verb_top, verb_stats, verb_usage, verb_events;
 /* the installation */
 verb_fn verb_doctor, verb_completion, verb_version, verb_help;
-extern const struct verb image_verbs[], key_verbs[], log_verbs[];
+extern const struct verb image_verbs[], key_verbs[], log_verbs[], debug_verbs[];

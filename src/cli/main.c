@@ -150,6 +150,9 @@ const struct verb all_verbs[] = {
 	  .args = "[OPTIONS]",
 	  .help = "what this host offers, what is missing, what to do about "
 		  "it" },
+	{ .name = "debug",
+	  .sub = debug_verbs,
+	  .help = "help for those who help you" },
 	{ .name = "completion",
 	  .fn = verb_completion,
 	  .args = "bash|zsh",

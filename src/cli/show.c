@@ -102,6 +102,23 @@ static bool is_size(const char *key)
 	return false;
 }
 
+/* "a, b, c" of an array of strings. */
+static void list_text(const json_t *list, char out[256])
+{
+	size_t i, at = 0;
+	json_t *v;
+
+	*out = '\0';
+	json_array_foreach (list, i, v) {
+		const char *s = json_string_value(v);
+
+		clean_text(out + at, 256 - at, s ? s : "?");
+		at += strlen(out + at);
+		if (i + 1 < json_array_size(list) && at + 3 < 256)
+			at += (size_t)snprintf(out + at, 256 - at, ", ");
+	}
+}
+
 static void value_text(const json_t *j, const char *key, char out[256])
 {
 	const json_t *v = json_object_get(j, key);
@@ -109,6 +126,10 @@ static void value_text(const json_t *j, const char *key, char out[256])
 
 	if (json_is_string(v)) {
 		clean_text(out, 256, json_string_value(v));
+		return;
+	}
+	if (json_is_array(v)) {
+		list_text(v, out);
 		return;
 	}
 	if (json_is_boolean(v))

@@ -178,8 +178,8 @@ static void draw(const struct sample *now, const struct sample *before,
 	}
 	qsort(l, n, sizeof(*l), by_cpu);
 	size_text(memory > 0 ? (uint64_t)memory : 0, sum);
-	printf("%zu sandboxes, %.1f %% of a processor, %s of memory%s%s", n,
-	       cpu, sum, end, end);
+	printf("%zu %s, %.1f %% of a processor, %s of memory%s%s", n,
+	       n == 1 ? "sandbox" : "sandboxes", cpu, sum, end, end);
 	printf("%-12s  %-23s %6s  %11s  %11s  %5s%s", "ID", "NAME", "CPU %",
 	       "MEMORY", "DISK", "PIDS", end);
 	for (i = 0; i < n && i < rows; i++) {

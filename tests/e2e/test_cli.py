@@ -277,6 +277,78 @@ class Verbs(Case):
         self.assertTrue(j["ok"])
         self.assertEqual(j["host"]["counts"]["images"], 1)
 
+    def test_update(self):
+        ref = self.i.create(name="work", labels={"a": "1", "b": "2"})
+        self.i.cli("update", "work", "--memory", "300M", "--label", "a=3",
+                   "--label", "b-", "--timeout", "1h", check=0)
+        one = json.loads(self.i.cli("inspect", "--json", "work").out)
+        self.assertEqual((one["labels"], one["spec"]["memory"]),
+                         ({"a": "3"}, 300 << 20))
+        self.assertEqual(self.i.cli("ls", "-q", "--label", "a=3").out,
+                         ref + "\n")
+        self.assertEqual(self.i.cli("ls", "-q", "-l", "b").out, "")
+        p = self.i.cli("update", "work", "--memory", "1")
+        self.assertEqual(p.returncode, 1)
+        self.assertIn("memory", p.err)
+
+    def test_what_they_use(self):
+        self.i.create(name="busy")
+        self.i.create(name="idle")
+        self.i.cli("exec", "-d", "busy", "sh", "-c", "while :; do :; done",
+                   check=0)
+        time.sleep(0.5)
+        rows = self.i.cli("top", "--once", check=0).out.splitlines()
+        self.assertTrue(rows[0].startswith("2 sandboxes, "), rows)
+        self.assertRegex(rows[3], r"^i\S+ +busy +\d\d+\.\d ")
+        self.assertRegex(rows[4], r"^i\S+ +idle +\d\.\d ")
+        self.assertRegex(self.i.cli("stats", check=0).out,
+                         r"(?m)^i\S+ +busy +0\.[1-9]")
+        self.assertGreater(json.loads(self.i.cli(
+            "stats", "busy", "--json").out)["cpu_us"], 100000)
+
+    def test_those_that_ended(self):
+        ref = self.i.create(name="gone")
+        self.i.rm(ref)
+        self.assertEqual(self.i.cli("ls", "-q").out, "")
+        self.assertRegex(self.i.cli("ls", "-a").out,
+                         rf"(?m)^{ref[:12]} +gone +tiny +ended: \S+")
+
+    def test_bundle(self):
+        """Everything that helps, nothing that is somebody's secret."""
+        secret = "hunter2hunter2"
+        key = self.i.api("POST", "/v1/keys", {"name": "x"}).json["key"]
+        self.i.create(name="work", env={"INNOCENT": secret},
+                      labels={"customer": secret},
+                      start=[f"echo {secret} > /dev/null"])
+        self.i.cli("exec", "work", "echo", secret, check=0)
+        with open(self.i.config, "a") as f:
+            f.write(f"# the old password was {secret}\n")
+        with open(f"{self.i.state_dir}/daemon.log", "a") as f:
+            f.write(f"some line\nAuthorization: Bearer {secret}\nkey {key}\n"
+                    f"GET /x?carrel_token={secret}\n")
+        path = self.i.dir + "/bundle"
+        p = self.i.cli("--config", self.i.config, "debug", "bundle", path,
+                       check=0)
+        self.assertIn("read it before you pass it on", p.out)
+        self.assertEqual(os.stat(path).st_mode & 0o777, 0o600)
+        text = harness.read(path)
+        for word in (secret, key):
+            self.assertNotIn(word, text)
+        for word in ("==> carrel doctor --json <==", "==> /v1/host <==",
+                     "==> /metrics <==", "max_sandboxes = 120", "some line",
+                     '"name": "work"', '"INNOCENT": "(removed)"',
+                     '"kernel":', "MemTotal:"):
+            self.assertIn(word, text)
+        out = self.i.cli("--config", self.i.config, "debug", "bundle", "-",
+                         check=0).out
+        self.assertTrue(out.startswith("==> bundle <=="))
+
+    def test_bundle_without_a_daemon(self):
+        p = self.i.cli("--socket", "/nowhere", "--config", self.i.config,
+                       "debug", "bundle", "-", check=0)
+        self.assertIn("the daemon is not running", p.out)
+        self.assertIn("MemTotal:", p.out)
+
     def test_version(self):
         self.assertRegex(self.i.cli("version", check=0).out,
                          r"^carrel (\S+)\ndaemon \1\n$")
