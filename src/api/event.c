@@ -32,10 +32,12 @@ struct reader {
 	uint64_t segment; /* 0: none yet */
 	uint64_t at;
 	uint64_t sent;
+	uint64_t from; /* number of the first record that is wanted */
 	struct timer step;
 	bool full; /* the client takes no more at the moment */
 };
 
+enum { DAY_MS = 24 * 3600 * 1000 };
 enum verdict { END, AGAIN, WAIT };
 
 static void on_step(struct timer *t);
@@ -75,8 +77,9 @@ static bool too_old(int fd, uint64_t since_ms)
 {
 	struct stat st;
 
+	/* Clocks are set back, but hardly by more than a day. */
 	return fstat(fd, &st) == 0 &&
-	       (uint64_t)st.st_mtim.tv_sec * 1000 + 1000 < since_ms;
+	       (uint64_t)st.st_mtim.tv_sec * 1000 + DAY_MS < since_ms;
 }
 
 /* Behind the last whole line. */
@@ -148,9 +151,11 @@ static int next_file(struct reader *r)
 
 /* --- which lines --- */
 
-static bool wanted(const struct event_filter *f, const struct entry *e)
+static bool wanted(const struct reader *r, const struct entry *e)
 {
-	if (e->seq <= f->after)
+	const struct event_filter *f = &r->f;
+
+	if (e->seq <= f->after || e->spool < r->from)
 		return false;
 	if (*f->project && !span_is(e->project, f->project))
 		return false;
@@ -179,7 +184,7 @@ static bool take_line(struct reader *r, const char *line, size_t n)
 	const char *why;
 	bool good = entry_parse(line, n, &e, &why) == 0;
 
-	if (good ? r->f.raw ? e.seq > r->f.after : wanted(&r->f, &e) : r->f.raw)
+	if (good ? r->f.raw ? e.seq > r->f.after : wanted(r, &e) : r->f.raw)
 		return send_line(r, line, n, e.seq);
 	return true;
 }
@@ -298,6 +303,8 @@ void events_send(struct api *a, struct http_conn *c,
 	r->api = a;
 	r->f = *f;
 	r->fd = -1;
+	/* What was done before may still be on its way into the log. */
+	r->from = f->from_now ? a->audit.next : 0;
 	list_add(&a->events.readers, &r->node);
 	a->events.n++;
 	http_own(c, r, on_gone);

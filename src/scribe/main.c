@@ -45,7 +45,7 @@ static void start(struct scribe *s, int argc, char **argv)
 
 static int verify(int argc, char **argv)
 {
-	struct verify_options o = { 0 };
+	AUTO(verify_close) struct verify_options o = { .dir_fd = -1 };
 	const struct opt opts[] = {
 		{ "verify", 0, OPT_TEXT, &o.dir, "DIR", "the log to check" },
 		{ "key", 0, OPT_LIST, &o.keys, "FILE",

@@ -309,7 +309,7 @@ static void take_head(struct verify *v)
 			ULL(v->head.seq));
 }
 
-int verify_run(struct verify_options *o)
+int verify_run(const struct verify_options *o)
 {
 	struct verify v = { .o = o };
 	AUTO(segments_done) struct segments s = { 0 };
@@ -368,4 +368,12 @@ int verify_open(struct verify_options *o, struct err *e)
 		o->head_line = xstrdup(line);
 	}
 	return 0;
+}
+
+void verify_close(struct verify_options *o)
+{
+	if (o->dir_fd >= 0)
+		close(o->dir_fd);
+	free(o->known);
+	free(o->head_line);
 }

@@ -35,4 +35,5 @@ struct verify_options {
 /* Reads keys and head; the rest can be done behind a filter. */
 int verify_open(struct verify_options *o, struct err *e) MUST_CHECK;
 /* Prints what it finds; one of the codes above. */
-int verify_run(struct verify_options *o);
+int verify_run(const struct verify_options *o);
+void verify_close(struct verify_options *o);

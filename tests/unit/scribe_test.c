@@ -92,7 +92,7 @@ static void make_log(void)
 /* The verdict, and what was said in `out`. */
 static int verify(char *out, size_t cap)
 {
-	struct verify_options o = { .dir = dir };
+	struct verify_options o = { .dir = dir, .dir_fd = -1 };
 	struct err e = { 0 };
 	int fds[2], status, r;
 	pid_t pid;
@@ -109,6 +109,7 @@ static int verify(char *out, size_t cap)
 			fprintf(stderr, "%s\n", e.msg);
 		r = r < 0 ? VERIFY_FAILED : verify_run(&o);
 		fflush(stdout);
+		verify_close(&o);
 		_exit(r);
 	}
 	close(fds[1]);
