@@ -254,16 +254,11 @@ void conn_flush(struct loop *l)
 		watch(a, r == -EAGAIN);
 }
 
-static void on_connect(struct io *io, uint32_t events)
+static void conn_open(struct agent *a, int fd)
 {
-	struct agent *a = container_of(io, struct agent, listen);
 	struct hello hello = { .version_min = WIRE_VERSION,
 			       .version_max = WIRE_VERSION };
-	int fd = accept4(io->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
-	(void)events;
-	if (fd < 0)
-		return;
 	if (a->conn.fd >= 0)
 		conn_lost(a);
 	if (io_add(&a->loop, &a->conn, fd, EPOLLIN, conn_event) < 0) {
@@ -272,6 +267,15 @@ static void on_connect(struct io *io, uint32_t events)
 	}
 	memcpy(hello.nonce, a->nonce, sizeof(hello.nonce));
 	hello_put(&a->out, &hello);
+}
+
+static void on_connect(struct io *io, uint32_t events)
+{
+	int fd = accept4(io->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+	(void)events;
+	if (fd >= 0)
+		conn_open(container_of(io, struct agent, listen), fd);
 }
 
 /* The launcher made it; that it does not block is our business. */
