@@ -9,6 +9,10 @@
  * people to descriptor 2. It may read what the agent knew when it forked and
  * never gets back to it. The list is closed: a name that is not in it is
  * refused before the fork.
+ *
+ * It is for its client alone: in no list, not to be attached to, and forgotten
+ * with its exit. When the client goes before, it gets SIGHUP, and that before
+ * its input ends: what was cut off is never taken for complete.
  */
 #pragma once
 

@@ -444,6 +444,7 @@ static void test_builtin(void)
 	const char *argv[] = { "ps", NULL };
 	struct spawn s = { .flags = SPAWN_BUILTIN, .tag = "x", .argv = argv };
 	struct result r = { 0 };
+	uint32_t pid;
 	struct ps p;
 	int n, listed = 0;
 
@@ -458,13 +459,22 @@ static void test_builtin(void)
 	CHECK(attach_fails(r.about.number, NULL, 0, ESRCH, "no process"));
 	CHECK(attach_fails(0, "x", 0, ESRCH, "x"));
 	result_done(&r);
-	client_spawn(&c, 1, &s);
-	detach(1, 1);
-	client_frame(&c, FRAME_PING, 0, NULL, 0);
-	while (client_next(&c, REPLY_MS) == 1 && c.f.type != FRAME_PONG)
-		client_note(&c, &r, true);
-	CHECK(!r.ended && attach_fails(0, "x", 0, ESRCH, "x"));
+	/* One that would not end by itself. */
+	s.argv = (const char *[]){ "file.watch", "/tmp", NULL };
+	client_spawn(&c, 5, &s);
+	listen_a_while(&r, true);
+	CHECK(r.started && !r.ended);
+	pid = r.about.pid;
 	result_done(&r);
+	r = client_sh(&c, 0, "", "kill -0 %u && echo runs", pid);
+	CHECK_STR(buf_data(&r.out[0]), "runs\n");
+	result_done(&r);
+	detach(5, 1);
+	usleep(100000);
+	r = client_sh(&c, 0, "", "kill -0 %u 2>&-", pid);
+	CHECK(r.exit.code == 1 && !r.broken);
+	result_done(&r);
+	CHECK(attach_fails(0, "x", 0, ESRCH, "x"));
 }
 
 /* Each of these is answered, or is the end of the connection. */
