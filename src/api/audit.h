@@ -102,7 +102,7 @@ struct audit_log {
 	unsigned pause_ms, stuck;
 	bool up, told, sync_due;
 	uint64_t written, synced; /* records */
-	uint64_t seq;             /* the log's last entry; 0: not known */
+	uint64_t seq, segment; /* the log's last entry and file; 0: not known */
 };
 
 /* audit_spool.c */

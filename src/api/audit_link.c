@@ -203,6 +203,7 @@ static void on_ack(struct api *a, const struct scribe_msg *m)
 	l->written = m->written;
 	l->synced = m->synced;
 	l->seq = m->seq;
+	l->segment = m->segment;
 	if (first) {
 		log_info("connected to the scribe");
 		l->told = false;

@@ -175,8 +175,10 @@ int chain_sync(struct chain *c, struct err *e)
 	struct err head = { 0 };
 
 	if (c->fd >= 0 && c->synced.seq != c->written.seq &&
-	    fdatasync(c->fd) < 0)
+	    fdatasync(c->fd) < 0) {
+		c->broken = true;
 		return err_sys(e, "sync the log");
+	}
 	c->synced = c->written;
 	/* A full disk must not stop us here: the next sync tries again. */
 	if (c->head_due && buf_len(&c->out) == 0 && write_head(c, &head) < 0)

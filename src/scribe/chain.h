@@ -40,6 +40,7 @@ struct chain {
 	struct chain_pos written; /* in the file */
 	struct chain_pos synced;  /* on disk */
 	struct buf out;
+	bool broken;     /* a sync failed: nobody knows what is on disk */
 	unsigned loose;  /* entries behind the last signed one */
 	struct buf head; /* the last signed entry */
 	bool head_due;   /* ... is not in the file of that name */
@@ -69,5 +70,5 @@ static inline bool chain_is_full(const struct chain *c)
 {
 	return c->size >= c->segment_bytes;
 }
-/* A failure is final: nobody knows then what is on disk. */
+/* A failure is final (`broken`): the next one reads what is really there. */
 int chain_sync(struct chain *c, struct err *e) MUST_CHECK;

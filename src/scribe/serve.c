@@ -66,6 +66,7 @@ static void send_ack(struct conn *c)
 		.written = ch->written.spool,
 		.synced = ch->synced.spool,
 		.seq = ch->written.seq,
+		.segment = ch->segment,
 	};
 	ssize_t n = send_msg_fds(c->io.fd, &m, sizeof(m), NULL, 0);
 
@@ -141,6 +142,8 @@ static void do_keep(struct scribe *s)
 
 	if (keep_apply(&s->keep, &s->chain, &e) < 0)
 		log_err("remove old files of the log: %s", e.msg);
+	if (s->chain.broken)
+		die("%s", e.msg);
 }
 
 static void on_prune(struct timer *t)

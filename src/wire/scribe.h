@@ -31,5 +31,6 @@ struct scribe_msg {
 	uint64_t end;             /* bytes of the spool */
 	uint64_t written, synced; /* numbers of records: in the log, on disk */
 	uint64_t seq;             /* of the last entry of the log */
+	uint64_t segment;         /* its file */
 };
-_Static_assert(sizeof(struct scribe_msg) == 40, "no padding");
+_Static_assert(sizeof(struct scribe_msg) == 48, "no padding");

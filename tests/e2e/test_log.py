@@ -172,6 +172,39 @@ class Content(harness.Case):
         self.assertLess(len(settled(self.i)) - before, 60)
 
 
+class Reads(harness.Case):
+    CONF = {"audit_reads": "yes"}
+    IMAGE = None
+
+    def test_they_can_be_written_too(self):
+        r = self.i.api("GET", "/v1/images?x=1")
+        for path in ("/metrics", "/healthz", "/v1/events?follow=false"):
+            self.i.api("GET", path)
+        calls = [e for e in settled(self.i) if e["type"] == "api.call"]
+        self.assertIn(("/v1/images", r.headers["Request-Id"]),
+                      [(e["data"]["path"], e["request"]) for e in calls])
+        self.assertFalse({"/metrics", "/healthz", "/v1/events"} &
+                         {e["data"]["path"] for e in calls})
+
+    def test_start_and_stop(self):
+        self.i.restart()
+        got = [e["type"] for e in settled(self.i)
+               if e["type"].startswith("daemon.")]
+        self.assertEqual(got[-3:], ["daemon.start", "daemon.stop", "daemon.start"])
+
+    def test_memory(self):
+        """All roles together, idle."""
+        if harness.SANITIZED:
+            raise unittest.SkipTest("not with sanitizers")
+        settled(self.i)
+        total = 0
+        for pids in self.i.pids().values():
+            for line in harness.read(f"/proc/{pids[0]}/smaps_rollup").splitlines():
+                if line.startswith("Pss:"):
+                    total += int(line.split()[1])
+        self.assertLess(total, 20 << 10, "KiB")
+
+
 class Deaths(harness.Case):
     CONF = {"audit_segment_size": "64K", "max_sandboxes": 100}
 

@@ -19,7 +19,7 @@ import harness
 from harness import SLOW, wait_for
 
 HELLO, POKE, ACK = range(1, 4)
-MSG = struct.Struct("<HHIQQQQ")
+MSG = struct.Struct("<HHIQQQQQ")
 HEAD = 32
 SYNC = 1
 
@@ -80,14 +80,14 @@ class Scribe:
 
     def hello(self, fd=None, version=1):
         s = self.connect()
-        socket.send_fds(s, [MSG.pack(version, HELLO, 0, 0, 0, 0, 0)],
+        socket.send_fds(s, [MSG.pack(version, HELLO, 0, 0, 0, 0, 0, 0)],
                         [self.spool.fileno() if fd is None else fd])
         return s
 
     def poke(self, s, end=None, sync=True):
         if end is None:
             end = os.fstat(self.spool.fileno()).st_size
-        s.send(MSG.pack(1, POKE, SYNC if sync else 0, end, 0, 0, 0))
+        s.send(MSG.pack(1, POKE, SYNC if sync else 0, end, 0, 0, 0, 0))
 
     def until(self, s, number):
         """Acknowledgements until record `number` is on disk."""
@@ -95,7 +95,7 @@ class Scribe:
             raw = s.recv(100)
             if not raw:
                 raise EOFError
-            _, op, _, _, written, synced, seq = MSG.unpack(raw)
+            _, op, _, _, written, synced, seq, _ = MSG.unpack(raw)
             assert op == ACK and synced <= written
             if synced >= number:
                 return written, synced, seq
@@ -218,11 +218,11 @@ class Hostile(Case):
         self.assertEqual(self.s.types(), ["log.start"])
 
     def test_messages_that_are_none(self):
-        poke = MSG.pack(1, POKE, 0, HEAD, 0, 0, 0)
-        for msg in (b"", b"x", poke[:-1], poke + b"x", bytes(40), poke,
-                    MSG.pack(1, 77, 0, 0, 0, 0, 0), MSG.pack(1, ACK, 0, 0, 0, 0, 0),
-                    MSG.pack(2, HELLO, 0, 0, 0, 0, 0),
-                    MSG.pack(1, HELLO, 0, 0, 0, 0, 0)):  # no descriptor
+        poke = MSG.pack(1, POKE, 0, HEAD, 0, 0, 0, 0)
+        for msg in (b"", b"x", poke[:-1], poke + b"x", bytes(48), poke,
+                    MSG.pack(1, 77, 0, 0, 0, 0, 0, 0), MSG.pack(1, ACK, 0, 0, 0, 0, 0, 0),
+                    MSG.pack(2, HELLO, 0, 0, 0, 0, 0, 0),
+                    MSG.pack(1, HELLO, 0, 0, 0, 0, 0, 0)):  # no descriptor
             with self.subTest(msg):
                 s = self.s.connect()
                 if msg:
@@ -231,10 +231,10 @@ class Hostile(Case):
                     s.shutdown(socket.SHUT_WR)
                 self.closed(s)
         s = self.s.hello()
-        s.send(MSG.pack(1, POKE, 0, 2**63, 0, 0, 0))
+        s.send(MSG.pack(1, POKE, 0, 2**63, 0, 0, 0, 0))
         self.closed(s)
         s = self.s.hello()
-        s.send(MSG.pack(1, HELLO, 0, 0, 0, 0, 0))
+        s.send(MSG.pack(1, HELLO, 0, 0, 0, 0, 0, 0))
         self.closed(s)
 
     def test_spools_that_are_none(self):
@@ -335,7 +335,7 @@ class Life(Case):
         self.s.until(s, 2)
         with open(f"{self.s.dir}/other", "w+b", buffering=0) as f:
             f.write(head(2) + record(2, body()) + record(3, body("after.it")))
-            socket.send_fds(s, [MSG.pack(1, HELLO, 0, 0, 0, 0, 0)], [f.fileno()])
+            socket.send_fds(s, [MSG.pack(1, HELLO, 0, 0, 0, 0, 0, 0)], [f.fileno()])
             self.s.poke(s, f.tell())
         self.s.until(s, 3)
         self.assertEqual(self.s.types()[1:], ["test.entry"] * 2 + ["after.it"])
