@@ -14,9 +14,9 @@ CLIENTS = os.path.join(TOP, "tests/clients")
 NPM = os.path.join(TOP, "build/npm")
 
 
-def node(script, *args, timeout=120):
+def node(script, *args, timeout=120, flags=()):
     return subprocess.run(
-        ["node", os.path.join(CLIENTS, script), *args], timeout=timeout,
+        ["node", *flags, os.path.join(CLIENTS, script), *args], timeout=timeout,
         env={**os.environ, "NODE_PATH": os.path.join(NPM, "node_modules")},
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
