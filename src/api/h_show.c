@@ -8,6 +8,7 @@
 #include "api/reply.h"
 #include "api/routes.h"
 #include "base/auto.h"
+#include "base/clock.h"
 #include "http/target.h"
 
 json_t *box_json(const struct sandbox *s)
@@ -38,7 +39,10 @@ json_t *ended_json(const struct ended *x)
 
 /* --- lists --- */
 
-enum { LIST_MAX = 10000 };
+enum {
+	LIST_MAX = 10000,
+	FIGURES_KEEP_MS = 100,
+};
 
 /* What a list is asked for; "": anything. */
 struct filter {
@@ -255,24 +259,39 @@ static void show_end(struct api *a, struct http_conn *c,
 		reply_err(a, c, e);
 }
 
+static void show(struct api *a, struct http_conn *c, const struct sandbox *s,
+		 json_t *usage)
+{
+	json_t *j = box_json(s);
+
+	json_object_set_new(j, "usage", usage);
+	reply_json(a, c, 200, j);
+}
+
 static void on_stat(struct warden_call *c, const struct warden_rep *rep,
 		    int fds[FD_PASS_MAX])
 {
 	AUTO_FREE struct show *w = container_of(c, struct show, call);
 	struct err e = { 0 };
 	struct sandbox *s = box_find(w->api, &w->who, w->id, &e);
-	json_t *j;
 
 	(void)fds;
 	if (!s) {
 		show_end(w->api, w->conn, &w->who, w->id, &e);
-		return;
+	} else if (rep->err.code) {
+		/* Without figures rather than not at all. */
+		show(w->api, w->conn, s, json_null());
+	} else {
+		meter_add(s, &rep->use);
+		show(w->api, w->conn, s, use_json(&rep->use));
 	}
-	j = box_json(s);
-	/* Without figures rather than not at all. */
-	json_object_set_new(j, "usage",
-			    rep->err.code ? json_null() : use_json(&rep->use));
-	reply_json(w->api, w->conn, 200, j);
+}
+
+/* Whoever asks again and again does not keep the warden busy. */
+static bool figures_are_new(const struct sandbox *s)
+{
+	return s->meter.fresh &&
+	       clock_boot_ms() - s->meter.at_ms < FIGURES_KEEP_MS;
 }
 
 static void h_sandbox_get(struct api *a, struct http_conn *c,
@@ -284,6 +303,10 @@ static void h_sandbox_get(struct api *a, struct http_conn *c,
 
 	if (!s) {
 		show_end(a, c, &call->who, call->arg[0], &e);
+		return;
+	}
+	if (figures_are_new(s)) {
+		show(a, c, s, use_json(&s->meter.last));
 		return;
 	}
 	w = xcalloc(1, sizeof(*w));
