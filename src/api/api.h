@@ -59,7 +59,7 @@ struct api {
 	struct metrics metrics;
 	struct audit_log audit;
 	struct events events;
-	unsigned n_relays, n_imports, n_surveys;
+	unsigned n_relays, n_imports, n_surveys, n_backups;
 	size_t run_bytes;        /* output that is kept for requests to run */
 	struct timer late;       /* the warden did not come up in time */
 	struct timer checkpoint; /* of the registry */

@@ -41,8 +41,8 @@ struct route {
 };
 
 /* Handlers that are a file of their own. */
-handler_fn h_sandbox_delete_all, h_image_put, h_process_list, h_process_run,
-	h_run_once, h_terminal, h_sandbox_update;
+handler_fn h_backup, h_sandbox_delete_all, h_image_put, h_process_list,
+	h_process_run, h_run_once, h_terminal, h_sandbox_update;
 extern const struct route_query kill_all_query[];
 
 /* Each ends at a NULL method. */

@@ -18,8 +18,6 @@
 #include "base/privs.h"
 #include "base/product.h"
 
-enum { FORMAT_VERSION = 1 };
-
 static int find_group(const struct conf *c, gid_t *gid, struct err *e)
 {
 	const struct group *g = getgrnam(c->group);
@@ -54,7 +52,7 @@ static int write_format(int dir_fd, struct err *e)
 
 	if (fd < 0)
 		return err_sys(e, "create FORMAT");
-	snprintf(text, sizeof(text), "%d\n", FORMAT_VERSION);
+	snprintf(text, sizeof(text), "%d\n", STATE_FORMAT);
 	r = write_full(fd, text, strlen(text));
 	if (r < 0)
 		return err_set(e, -r, "write FORMAT: %s", strerror(-r));
@@ -79,11 +77,11 @@ static int check_format(int dir_fd, const char *path, struct err *e)
 	text[strcspn(text, "\n")] = '\0';
 	if (parse_u64(text, UINT64_MAX, &v) < 0 || v == 0)
 		return err_set(e, EINVAL, "%s/FORMAT is not a number", path);
-	if (v > FORMAT_VERSION)
+	if (v > STATE_FORMAT)
 		return err_set(e, ENOTSUP,
 			       "%s has format %llu, this version knows up to "
 			       "%d: install a newer " PRODUCT,
-			       path, (unsigned long long)v, FORMAT_VERSION);
+			       path, (unsigned long long)v, STATE_FORMAT);
 	return 0;
 }
 

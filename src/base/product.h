@@ -4,3 +4,5 @@
 #define PRODUCT "carrel"
 #define PRODUCT_VERSION "0.1.0"
 #define DEFAULT_CONF "/etc/" PRODUCT "/" PRODUCT ".conf"
+/* Of the state directory: a newer one is not touched. */
+#define STATE_FORMAT 1

@@ -140,6 +140,12 @@ void table_done(struct table *t);
 /* Whether colours may be written to `fd`: a terminal, and no NO_COLOR. */
 bool colours_on(int fd);
 
+/*
+ * A file that is only half there: it goes when we end, also by a signal. NULL:
+ * it is whole. `path` is kept.
+ */
+void cli_unfinished(const char *path);
+
 /* `n` bytes as a JSON string, with everything escaped that must be. */
 void json_put_str(struct buf *b, const char *s, size_t n);
 
@@ -152,5 +158,6 @@ verb_fn verb_cp, verb_port;
 /* what they use and do */
 verb_fn verb_top, verb_stats, verb_usage, verb_events;
 /* the installation */
-verb_fn verb_doctor, verb_completion, verb_version, verb_help;
+verb_fn verb_backup, verb_restore, verb_doctor, verb_completion, verb_version,
+	verb_help;
 extern const struct verb image_verbs[], key_verbs[], log_verbs[], debug_verbs[];

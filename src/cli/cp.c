@@ -381,31 +381,6 @@ static uint64_t size_of(const json_t *entry)
 	return n > 0 ? (uint64_t)n : 0;
 }
 
-/* A file that is only half there, and goes if we do. */
-static const char *unfinished;
-
-static void drop_unfinished(void)
-{
-	if (unfinished)
-		unlink(unfinished);
-}
-
-static void on_signal(int number)
-{
-	drop_unfinished();
-	signal(number, SIG_DFL);
-	raise(number);
-}
-
-static void start_unfinished(const char *path)
-{
-	unfinished = path;
-	atexit(drop_unfinished);
-	signal(SIGINT, on_signal);
-	signal(SIGTERM, on_signal);
-	signal(SIGHUP, on_signal);
-}
-
 /* A file that is there all at once, or not. */
 static void receive_file(struct copy *c, const json_t *entry, const char *to)
 {
@@ -424,12 +399,12 @@ static void receive_file(struct copy *c, const json_t *entry, const char *to)
 	c->out_fd = mkostemp(tmp, O_CLOEXEC);
 	if (c->out_fd < 0)
 		fail(c->cli, "create %s: %m", to);
-	start_unfinished(tmp);
+	cli_unfinished(tmp);
 	receive(c, "content", size_of(entry));
 	if (fchmod(c->out_fd, mode_of(entry)) < 0 || close(c->out_fd) < 0 ||
 	    rename(tmp, to) < 0)
 		fail(c->cli, "write %s: %m", to);
-	unfinished = NULL;
+	cli_unfinished(NULL);
 }
 
 static void receive_dir(struct copy *c, const char *to)

@@ -153,8 +153,9 @@ static void hide_values(json_t *object)
 	const char *key;
 	json_t *v;
 
-	json_object_foreach (object, key, v)
+	json_object_foreach (object, key, v) {
 		json_object_set_new(object, key, json_string(REMOVED));
+	}
 }
 
 /* What its user put into it is not ours to pass on. */
@@ -195,8 +196,9 @@ static void add_answer(struct bundle *b, const char *target)
 		return;
 	}
 	j = json_loadb(buf_data(&body), buf_len(&body), 0, NULL);
-	json_array_foreach (json_object_get(j, "sandboxes"), i, box)
+	json_array_foreach (json_object_get(j, "sandboxes"), i, box) {
 		hide_box(box);
+	}
 	text = j ? json_dumps(j, JSON_INDENT(2)) : NULL;
 	if (text)
 		add_section(b, target, text, strlen(text));

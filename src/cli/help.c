@@ -207,7 +207,7 @@ static void show_all_man(struct cli *cli)
 	     "0 when done, 1 when it failed, 2 when the words on the command "
 	     "line are wrong.\nThose of commands inside:\n"
 	     ".BR " PRODUCT "\\-run (1).\n"
-	     ".SH FILES\n.TP\n.I /etc/" PRODUCT "/" PRODUCT ".conf\n"
+	     ".SH FILES\n.TP\n.I " DEFAULT_CONF "\n"
 	     "configuration, the same for the daemon\n.TP\n"
 	     ".I /run/" PRODUCT "/api.sock\nthe daemon's socket");
 }

@@ -150,6 +150,24 @@ const struct verb all_verbs[] = {
 	  .args = "[OPTIONS]",
 	  .help = "what this host offers, what is missing, what to do about "
 		  "it" },
+	{ .name = "backup",
+	  .fn = verb_backup,
+	  .args = "[OPTIONS] FILE",
+	  .help = "save what this installation knows in one file (root)",
+	  .notes = "Projects, keys, usage, the log with its public key, and "
+		   "the configuration. Images and\n"
+		   "sandboxes are not in it, nor the key that signs the log. "
+		   "The daemon must run.",
+	  .examples = PRODUCT " backup /var/backups/" PRODUCT
+			      "-$(date +%F).tar\n" },
+	{ .name = "restore",
+	  .fn = verb_restore,
+	  .args = "[OPTIONS] FILE",
+	  .help = "make a backup the state of this host (root)",
+	  .notes = "The daemon must not run. The backup is checked before "
+		   "anything is touched. What is\n"
+		   "here already is put aside with --force, and never "
+		   "removed." },
 	{ .name = "debug",
 	  .sub = debug_verbs,
 	  .help = "help for those who help you" },

@@ -49,25 +49,34 @@ static int version_of(sqlite3 *db, size_t *out, struct err *e)
 	return r == SQLITE_ROW ? 0 : sqlite_err(db, e, "read its version");
 }
 
+int sqlite_copy(sqlite3 *db, const char *path, struct err *e)
+{
+	char *sql;
+	int r;
+
+	if (unlink(path) < 0 && errno != ENOENT)
+		return err_sys(e, "registry: remove %s", path);
+	sql = sqlite3_mprintf("VACUUM INTO %Q", path);
+	if (!sql)
+		return err_set(e, ENOMEM, "registry: no memory");
+	r = sqlite3_exec(db, sql, NULL, NULL, NULL);
+	sqlite3_free(sql);
+	return r ? sqlite_err(db, e, "copy it") : 0;
+}
+
 static int copy_aside(sqlite3 *db, const char *path, size_t version,
 		      struct err *e)
 {
-	char tmp[512], final[512], *sql;
+	char tmp[512], final[512];
 	int r;
 
 	if (snprintf(final, sizeof(final), "%s.v%zu", path, version) >=
 		    (int)sizeof(final) ||
 	    snprintf(tmp, sizeof(tmp), "%s.copy", path) >= (int)sizeof(tmp))
 		return err_set(e, ENAMETOOLONG, "registry: path too long");
-	if (unlink(tmp) < 0 && errno != ENOENT)
-		return err_sys(e, "registry: remove %s", tmp);
-	sql = sqlite3_mprintf("VACUUM INTO %Q", tmp);
-	if (!sql)
-		return err_set(e, ENOMEM, "registry: no memory");
-	r = sqlite3_exec(db, sql, NULL, NULL, NULL);
-	sqlite3_free(sql);
-	if (r)
-		return sqlite_err(db, e, "copy it before a migration");
+	r = sqlite_copy(db, tmp, e);
+	if (r < 0)
+		return r;
 	if (rename(tmp, final) < 0)
 		return err_sys(e, "registry: rename %s", tmp);
 	return 0;

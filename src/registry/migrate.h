@@ -17,5 +17,8 @@
 int migrate(sqlite3 *db, const char *path, const char *const *steps, size_t n,
 	    struct err *e) MUST_CHECK;
 
+/* VACUUM INTO a new file; one that is there is replaced. */
+int sqlite_copy(sqlite3 *db, const char *path, struct err *e) MUST_CHECK;
+
 /* -errno and SQLite's message for the last failure of `db`. */
 int sqlite_err(sqlite3 *db, struct err *e, const char *what);

@@ -136,6 +136,11 @@ void stmt_quick(struct registry *r)
 	(void)pragma(r, "PRAGMA synchronous = NORMAL", &ignored);
 }
 
+int registry_copy(struct registry *r, const char *path, struct err *e)
+{
+	return sqlite_copy(r->db, path, e);
+}
+
 int registry_begin(struct registry *r, struct err *e)
 {
 	int rc = 0;

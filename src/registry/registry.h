@@ -91,6 +91,9 @@ struct replay_row {
 int registry_open(struct registry *r, const char *path,
 		  struct err *e) MUST_CHECK;
 void registry_close(struct registry *r);
+/* A consistent copy in a new file; one that is there is replaced. */
+int registry_copy(struct registry *r, const char *path,
+		  struct err *e) MUST_CHECK;
 
 /*
  * What is done between the two is one commit, or undone when any of it failed.
