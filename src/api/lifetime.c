@@ -74,7 +74,8 @@ void lifetime_resume(struct sandbox *s)
 
 static bool is_attached(const struct sandbox *s)
 {
-	return s->agent.n_chans > 0 || !list_empty(&s->agent.relays);
+	return s->agent.n_chans > 0 || !list_empty(&s->agent.relays) ||
+	       s->n_ports > 0;
 }
 
 uint64_t box_idle_ms(const struct sandbox *s)

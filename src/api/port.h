@@ -20,7 +20,6 @@
 
 #include "api/warden_link.h"
 #include "base/buf.h"
-#include "base/list.h"
 #include "base/loop.h"
 #include "base/product.h"
 #include "base/str.h"
@@ -46,8 +45,7 @@ enum {
 };
 
 struct ports {
-	struct list all; /* struct port_dial */
-	unsigned n;
+	unsigned n;                      /* connections into sandboxes */
 	unsigned char key[PORT_KEY_LEN]; /* that tokens are signed with */
 	/* Who was written to the log lately, so that not every request is. */
 	struct {
@@ -77,8 +75,7 @@ struct port_dial {
 	uint16_t port;
 
 	/* Private. */
-	struct api *api;
-	struct list node;
+	struct api *api; /* NULL: hung up */
 	bool v6;
 	struct warden_call call;
 	struct timer timer;

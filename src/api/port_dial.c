@@ -85,33 +85,30 @@ static void ask(struct port_dial *d)
 	warden_ask(&d->api->warden, &d->call, on_socket);
 }
 
-static unsigned count_box(const struct ports *p, const char *id)
+/* Counted in all and at the sandbox, which may go before we do. */
+static void count(const struct port_dial *d, int by)
 {
-	struct list *pos, *tmp;
-	unsigned n = 0;
+	struct sandbox *s = box_by_id(d->api, d->id);
 
-	list_each (pos, tmp, &p->all)
-		n += strcmp(container_of(pos, struct port_dial, node)->id,
-			    id) == 0;
-	return n;
+	d->api->ports.n += (unsigned)by;
+	if (!s)
+		return;
+	s->n_ports += (unsigned)by;
+	box_touch(s);
 }
 
 int port_dial(struct port_dial *d, const struct sandbox *s, uint16_t port,
 	      void (*done)(struct port_dial *d, const struct err *e),
 	      struct err *e)
 {
-	struct api *a = s->api;
-
-	if (a->ports.n >= PORTS_MAX ||
-	    count_box(&a->ports, s->id) >= PORTS_BOX_MAX)
+	if (s->api->ports.n >= PORTS_MAX || s->n_ports >= PORTS_BOX_MAX)
 		return err_set(e, EUSERS,
 			       "too many connections to sandbox %s at once",
 			       s->id);
-	*d = (struct port_dial){ .api = a, .port = port, .done = done };
+	*d = (struct port_dial){ .api = s->api, .port = port, .done = done };
 	memcpy(d->id, s->id, ID_CAP);
 	http_stream_init(&d->stream);
-	list_add(&a->ports.all, &d->node);
-	a->ports.n++;
+	count(d, 1);
 	ask(d);
 	return 0;
 }
@@ -121,8 +118,7 @@ void port_dial_move(struct port_dial *to, struct port_dial *from)
 	*to = (struct port_dial){ .api = from->api, .port = from->port };
 	memcpy(to->id, from->id, ID_CAP);
 	http_stream_move(&to->stream, &from->stream);
-	list_add(&to->api->ports.all, &to->node);
-	to->api->ports.n++;
+	count(to, 1);
 	port_hang_up(from);
 }
 
@@ -133,8 +129,7 @@ void port_hang_up(struct port_dial *d)
 	warden_cancel(&d->call);
 	timer_del(&d->api->loop, &d->timer);
 	http_stream_close(&d->stream);
-	list_del(&d->node);
-	d->api->ports.n--;
+	count(d, -1);
 	d->api = NULL;
 }
 

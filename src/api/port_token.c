@@ -48,7 +48,6 @@ int ports_init(struct api *a, struct err *e)
 	char path[CONF_PATH + 16];
 	AUTO_CLOSE int dir_fd = -1, fd = -1;
 
-	list_init(&a->ports.all);
 	snprintf(path, sizeof(path), "%s/registry", a->conf.state_dir);
 	dir_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (dir_fd < 0)

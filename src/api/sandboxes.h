@@ -71,6 +71,7 @@ struct sandbox {
 	struct meter meter;
 	struct warden_call call; /* launch, then kill */
 	struct agent_link agent;
+	unsigned n_ports; /* connections to its ports */
 	box_ready_fn *ready;
 	void *ready_arg;
 	struct list waiters;

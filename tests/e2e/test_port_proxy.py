@@ -756,6 +756,21 @@ class Upgrades(PortCase):
         wait_for("nothing left", lambda: self.a.fds() <= fds, 10 * SLOW)
 
 
+    def test_a_client_is_not_idleness(self):
+        """A sandbox with an idle timeout stays while a tunnel is open."""
+        self.box = self.a.create(**{"idle-timeout": "1s"})
+        done = threading.Event()
+        self.raw_server(lambda s: done.wait(20 * SLOW))
+        s = self.tcp_ask()
+        self.assertIn(b" 101 ", self.head_of(s))
+        time.sleep(2.5)
+        self.assertIn(self.box, self.a.warden.boxes)
+        done.set()
+        s.close()
+        wait_for("its end", lambda: self.box not in self.a.warden.boxes,
+                 10 * SLOW)
+
+
 class UpgradesTls(Upgrades):
     TLS = True
 

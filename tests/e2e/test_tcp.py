@@ -195,6 +195,26 @@ class Slow(TcpCase):
         s.close()
 
 
+class SlowTls(TcpCase):
+    TLS = True
+    CONF = {"client_timeout": "1s"}
+
+    def test_handshake(self):
+        """One that never comes to its end, at any point of it."""
+        for hello in (b"", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"):
+            with tcp.connect(self.port) as s:
+                s.sendall(hello)
+                began = time.monotonic()
+                tcp.raw(s, b"")
+                self.assertLess(time.monotonic() - began, 6 * SLOW)
+
+    def test_head(self):
+        with self.connect() as s:
+            began = time.monotonic()
+            self.assertIn(b" 408 ", tcp.raw(s, b"GET /metrics HT"))
+            self.assertLess(time.monotonic() - began, 6 * SLOW)
+
+
 class Tls(TcpCase):
     TLS = True
 
