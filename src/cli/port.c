@@ -205,6 +205,10 @@ static int print_url(struct cli *cli, const char *base, uint16_t port,
 	buf_printf(&body, "{\"ttl\":%llu}", (unsigned long long)ttl_ms / 1000);
 	j = server_get(cli, "POST", target, &body);
 	clean_text(url, sizeof(url), show_str(j, "url"));
+	if (*url == '\0')
+		fail(cli,
+		     "the daemon has no address for browsers: set `listen` "
+		     "in the configuration");
 	puts(url);
 	json_decref(j);
 	buf_done(&body);

@@ -10,10 +10,13 @@ import pty
 import re
 import select
 import signal
+import socket
 import struct
 import subprocess
 import termios
+import threading
 import time
+import urllib.request
 
 import harness
 from harness import SANITIZED, SLOW, Case, wait_for
@@ -352,6 +355,80 @@ class Verbs(Case):
     def test_version(self):
         self.assertRegex(self.i.cli("version", check=0).out,
                          r"^carrel (\S+)\ndaemon \1\n$")
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+class Ports(Case):
+    CONF = {"listen": f"127.0.0.1:{free_port()}"}
+
+    def setUp(self):
+        self.ref = self.i.create(name="work", ports={"web": 8000})
+
+    def tunnel(self, *args):
+        p = self.i.popen("port", "work", *args)
+        for end in (p.stdin, p.stdout, p.stderr):
+            self.addCleanup(end.close)
+        self.addCleanup(p.wait)
+        self.addCleanup(p.kill)
+        host, port = p.stdout.readline().decode().split(":")
+        return p, (host, int(port))
+
+    def test_tunnel(self):
+        self.i.cli("exec", "-d", "work", "nc", "-ll", "-p", "9000", "-e",
+                   "cat", check=0)
+        p, where = self.tunnel("9000", "0")
+
+        def open_one():
+            try:
+                c = socket.create_connection(where)
+                c.sendall(b"first")
+                return c.recv(5) and c
+            except OSError:
+                return None
+        first = wait_for("the server inside", open_one, 10)
+        others = [socket.create_connection(where) for _ in range(20)]
+        for n, c in enumerate(others):
+            c.sendall(b"%02d" % n)
+        for n, c in enumerate(others):
+            self.assertEqual(c.recv(2), b"%02d" % n)
+        data = os.urandom(1 << 20)
+        got, sender = b"", threading.Thread(target=first.sendall, args=(data,))
+        sender.start()
+        while len(got) < len(data):
+            got += first.recv(1 << 16)
+        sender.join()
+        self.assertEqual(got, data)
+        p.terminate()
+        self.assertEqual(first.recv(9), b"")  # tunnels end with us
+        for c in [first, *others]:
+            c.close()
+
+    def test_nobody_inside(self):
+        p, where = self.tunnel("web", "0")
+        with socket.create_connection(where) as c:
+            self.assertEqual(c.recv(9), b"")
+        self.assertIn(b"nothing listens on port 8000", p.stderr.readline())
+
+    def test_url(self):
+        self.i.cli("exec", "-d", "work", "sh", "-c", "mkdir /tmp/w; echo hi > "
+                   "/tmp/w/index.html; exec httpd -f -p 8000 -h /tmp/w",
+                   check=0)
+        url = self.i.cli("port", "--url", "work", "web", check=0).out.strip()
+        self.assertIn("carrel_token=", url)
+
+        def fetch():
+            try:
+                opener = urllib.request.build_opener(
+                    urllib.request.HTTPCookieProcessor())
+                return opener.open(url).read()
+            except OSError:
+                return None
+        self.assertEqual(wait_for("the server inside", fetch, 10), b"hi\n")
 
 
 if __name__ == "__main__":
