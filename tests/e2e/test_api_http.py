@@ -347,8 +347,8 @@ class Spares(HttpCase):
         old = set(self.w.boxes)
         self.a.kill()
         self.a.start()
+        wait_for("they are gone", lambda: not old & set(self.w.boxes), 5 * SLOW)
         self.settled()
-        self.assertFalse(old & set(self.w.boxes))
 
     def test_after_a_stop_none_is_left(self):
         self.settled()
