@@ -102,7 +102,7 @@ struct chan {
 	struct deferred deferred;
 	uint32_t number;
 	bool attached; /* not the one that asked for the process */
-	bool mute;     /* gets no output, and nobody waits for it */
+	bool mute;     /* gets no output, only the exit; nobody waits for it */
 	bool greeted;  /* STARTED or ATTACHED was sent */
 	struct buf request;
 	struct tap out[2];
@@ -141,6 +141,7 @@ struct proc {
 	struct stream out[2];
 	uint64_t signals; /* that came before it ran */
 	struct exit_info exit;
+	bool told; /* of the exit: somebody */
 	struct {
 		uint64_t until_ms; /* 0: it is not in agent.kept */
 		size_t bytes;
@@ -201,6 +202,8 @@ void chan_fail(struct chan *c, const struct err *e);
 void chan_finish(struct chan *c);
 /* The client goes; `lost`: it may come back. */
 void chan_leave(struct chan *c, bool lost);
+/* The same, but it hears of the exit. */
+int chan_hush(struct chan *c, bool lost) MUST_CHECK;
 
 /* proc.c */
 struct proc *proc_new(struct agent *a);

@@ -164,6 +164,8 @@ static int attach(struct chan *c, const struct attach *at, struct err *e)
 	}
 	if (p->state != PROC_STARTING) /* else when it runs */
 		chan_greet(c);
+	if (c->mute)
+		chan_finish(c);
 	return 0;
 }
 
@@ -200,14 +202,20 @@ void chan_fail(struct chan *c, const struct err *e)
 		proc_left(p);
 }
 
+/* It has all of the output that it gets. */
+static bool is_served(const struct chan *c)
+{
+	return c->mute || (c->out[0].eof_sent && c->out[1].eof_sent);
+}
+
 void chan_finish(struct chan *c)
 {
 	struct proc *p = c->proc;
 
-	if (p->state != PROC_EXITED || !c->greeted || !c->out[0].eof_sent ||
-	    !c->out[1].eof_sent)
+	if (p->state != PROC_EXITED || !c->greeted || !is_served(c))
 		return;
 	exit_put(&c->agent->out, c->number, &p->exit);
+	p->told = true;
 	chan_drop(c);
 	proc_left(p);
 }
@@ -221,4 +229,23 @@ void chan_leave(struct chan *c, bool lost)
 	chan_drop(c);
 	if (p)
 		proc_left(p);
+}
+
+int chan_hush(struct chan *c, bool lost)
+{
+	struct proc *p = c->proc;
+
+	if (!p)
+		return -EBADMSG;
+	if (c->mute)
+		return 0;
+	if (lost)
+		proc_hold(p, c);
+	c->mute = true;
+	p->n_readers--;
+	list_del(&c->out[0].ready);
+	list_del(&c->out[1].ready);
+	proc_left(p);
+	chan_finish(c);
+	return 0;
 }

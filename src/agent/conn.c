@@ -117,11 +117,16 @@ static int on_ack(struct agent *a, struct chan *c, const struct frame *f)
 
 static int on_detach(struct agent *a, struct chan *c, const struct frame *f)
 {
+	uint8_t flags = f->payload[0];
+
 	(void)a;
-	if (f->payload[0] > 1)
+	if (flags & ~DETACH_FLAGS_ALL)
 		return -EBADMSG;
-	if (c)
-		chan_leave(c, f->payload[0]);
+	if (!c)
+		return 0;
+	if (flags & DETACH_WATCH)
+		return chan_hush(c, flags & DETACH_LOST);
+	chan_leave(c, flags & DETACH_LOST);
 	return 0;
 }
 

@@ -50,6 +50,7 @@ static int put_proc(const struct proc *p)
 			  .pid = (uint32_t)p->pid,
 			  .state = states[p->state],
 			  .pty = p->pty,
+			  .told = p->told,
 			  .user = p->user,
 			  .tag = p->tag,
 			  .started_ms = p->started_ms,

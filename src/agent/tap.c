@@ -33,7 +33,7 @@ void tap_init(struct tap *t, struct chan *c, struct stream *s, uint64_t from)
 void tap_ready(struct tap *t)
 {
 	list_del(&t->ready);
-	if (!t->eof_sent)
+	if (!t->eof_sent && !t->chan->mute)
 		list_add(&t->chan->agent->ready, &t->ready);
 }
 
@@ -129,9 +129,8 @@ static void send_eof(struct tap *t)
 	t->eof_sent = true;
 	payload[0] = t->stream->number;
 	put_le(payload + 1, t->stream->end, 8);
-	if (!t->chan->mute)
-		frame_put(&t->chan->agent->out, FRAME_OUTPUT_EOF, 0,
-			  t->chan->number, payload, sizeof(payload));
+	frame_put(&t->chan->agent->out, FRAME_OUTPUT_EOF, 0, t->chan->number,
+		  payload, sizeof(payload));
 	chan_finish(t->chan);
 }
 
@@ -152,7 +151,7 @@ static int collect(struct agent *a, struct chunk *c, struct iovec *v,
 
 		if (!t->chan->greeted)
 			continue;
-		if (t->chan->mute || t->sent == t->stream->end) {
+		if (t->sent == t->stream->end) {
 			list_del(&t->ready);
 			send_eof(t);
 			continue;

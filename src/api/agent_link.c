@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "api/api.h"
+#include "api/proc_log.h"
 #include "api/relay.h"
 #include "base/auto.h"
 #include "base/fd.h"
@@ -65,100 +66,6 @@ void agent_done(struct agent_link *g)
 	g->n_slots = 0;
 }
 
-/* The slots double up to the limit; most sandboxes never need many. */
-static int free_slot(struct agent_link *g, unsigned *out)
-{
-	unsigned i, n = g->n_slots;
-
-	for (i = 0; i < n; i++)
-		if (!g->slot[i]) {
-			*out = i;
-			return 0;
-		}
-	if (n == CHANNELS_MAX)
-		return -EMFILE;
-	g->n_slots = n ? 2 * n : 4;
-	g->slot = xrealloc(g->slot, g->n_slots * sizeof(struct chan *));
-	for (i = n; i < g->n_slots; i++)
-		g->slot[i] = NULL;
-	*out = n;
-	return 0;
-}
-
-struct chan *chan_new(struct agent_link *g, const struct chan_ops *ops,
-		      void *owner, uint32_t owner_no)
-{
-	struct chan *ch;
-	unsigned slot;
-
-	if (free_slot(g, &slot) < 0)
-		return NULL;
-	/*
-	 * A number is not used again for 2^24 channels: frames that are
-	 * under way for an old one are never taken for the new one's.
-	 */
-	g->generation = (g->generation + 1) & 0xffffff;
-	if (g->generation == 0)
-		g->generation = 1;
-	ch = xcalloc(1, sizeof(*ch));
-	ch->agent = g;
-	ch->ops = ops;
-	ch->owner = owner;
-	ch->owner_no = owner_no;
-	ch->agent_no = g->generation << 8 | slot;
-	ch->connection = g->n_connections;
-	list_init(&ch->node);
-	g->slot[slot] = ch;
-	g->n_chans++;
-	return ch;
-}
-
-void chan_set_attach(struct chan *ch, const struct attach *at)
-{
-	int i;
-
-	ch->attach = true;
-	for (i = 0; i < 2; i++)
-		ch->out[i] = ch->out_acked[i] = at->out[i];
-}
-
-/* Nobody finds it any more. */
-static void unlink_chan(struct chan *ch)
-{
-	ch->agent->slot[ch->agent_no & 255] = NULL;
-	ch->agent->n_chans--;
-	list_del(&ch->node);
-}
-
-void chan_free(struct chan *ch)
-{
-	unlink_chan(ch);
-	free(ch);
-}
-
-/*
- * Frames of the agent may be under way to the channel: it stays, and they are
- * dropped, until the answer to a ping tells that all of them have come.
- */
-void chan_leave(struct chan *ch, bool lost)
-{
-	struct agent_link *g = ch->agent;
-	struct ping *p;
-
-	list_del(&ch->node);
-	ch->ops = NULL;
-	ch->owner = NULL;
-	/* Else agent_lost() is about to come to it. */
-	if (!endpoint_is_open(&g->ep) || ch->connection != g->n_connections)
-		return;
-	frame_put(endpoint_out(&g->ep), FRAME_DETACH, 0, ch->agent_no,
-		  &(uint8_t){ lost }, 1);
-	p = xcalloc(1, sizeof(*p));
-	p->left = ch->agent_no;
-	list_add(&g->pings, &p->node);
-	frame_put(endpoint_out(&g->ep), FRAME_PING, 0, 0, NULL, 0);
-}
-
 void agent_lost(struct agent_link *g, int code, const char *msg)
 {
 	unsigned connection = g->n_connections, i;
@@ -171,10 +78,10 @@ void agent_lost(struct agent_link *g, int code, const char *msg)
 		/* Owners may connect anew while they hear of it. */
 		if (!ch || ch->connection != connection)
 			continue;
-		unlink_chan(ch);
+		chan_unlink(ch);
 		if (ch->ops)
 			ch->ops->failed(ch, code, msg);
-		free(ch);
+		chan_bury(ch);
 	}
 }
 
@@ -232,16 +139,6 @@ static void on_drained(struct endpoint *ep)
 	}
 }
 
-static struct chan *find_chan(struct agent_link *g, uint32_t no)
-{
-	struct chan *ch;
-
-	if ((no & 255) >= g->n_slots)
-		return NULL;
-	ch = g->slot[no & 255];
-	return ch && ch->agent_no == no ? ch : NULL;
-}
-
 static int frame_pong(struct agent_link *g, const struct frame *f, uint8_t *raw)
 {
 	struct relay *client;
@@ -254,7 +151,7 @@ static int frame_pong(struct agent_link *g, const struct frame *f, uint8_t *raw)
 	p = container_of(g->pings.next, struct ping, node);
 	client = p->client;
 	no = p->client_no;
-	left = p->left ? find_chan(g, p->left) : NULL;
+	left = p->left ? chan_find(g, p->left) : NULL;
 	list_del(&p->node);
 	free(p);
 	if (left)
@@ -266,7 +163,8 @@ static int frame_pong(struct agent_link *g, const struct frame *f, uint8_t *raw)
 	return FRAME_GO_ON;
 }
 
-/* Each checks one type; -EBADMSG is a violation. Nothing is passed on yet. */
+/* Each checks one type and takes down what it says; -EBADMSG is a violation.
+ * Nothing is passed on yet. */
 static int check_started(struct chan *ch, const struct frame *f)
 {
 	bool attached = f->type == FRAME_ATTACHED;
@@ -276,6 +174,11 @@ static int check_started(struct chan *ch, const struct frame *f)
 	if (ch->started || ch->attach != attached || started_get(f, &s) < 0)
 		return -EBADMSG;
 	ch->started = true;
+	ch->number = s.number;
+	if (ch->note) {
+		proc_log_start(box_of(ch->agent), take_ptr(ch->note), &s);
+		ch->logs = true;
+	}
 	if (!attached)
 		return 0;
 	ch->in = ch->in_acked = s.in;
@@ -307,7 +210,7 @@ static int check_output(struct chan *ch, const struct frame *f)
 	if (offset > OFFSET_MAX || offset + n - ch->out_acked[s] > WIRE_WINDOW)
 		return -EBADMSG;
 	ch->out[s] += n;
-	box_output(container_of(ch->agent, struct sandbox, agent), n);
+	box_output(box_of(ch->agent), n);
 	return 0;
 }
 
@@ -355,7 +258,11 @@ static int check_exit(struct chan *ch, const struct frame *f)
 {
 	struct exit_info x;
 
-	return ch->started ? exit_get(f, &x) : -EBADMSG;
+	if (!ch->started || exit_get(f, &x) < 0)
+		return -EBADMSG;
+	if (ch->logs)
+		proc_log_exit(box_of(ch->agent), ch->number, &x);
+	return 0;
 }
 
 static const struct {
@@ -384,7 +291,7 @@ static int on_frame(struct endpoint *ep, const struct frame *f, uint8_t *raw)
 		return -EBADMSG;
 	if (f->type == FRAME_PONG)
 		return frame_pong(g, f, raw);
-	ch = find_chan(g, f->channel);
+	ch = chan_find(g, f->channel);
 	if (!ch || type >= ARRAY_LEN(from_agent))
 		return -EBADMSG;
 	/* Under way when the owner left: dropped, unchecked. */
@@ -395,10 +302,10 @@ static int on_frame(struct endpoint *ep, const struct frame *f, uint8_t *raw)
 	box_of(g)->api->metrics.bytes_out += f->len;
 	last = from_agent[type].last;
 	if (last)
-		unlink_chan(ch);
+		chan_unlink(ch);
 	r = ch->ops->frame(ch, f, raw, last);
 	if (last)
-		free(ch);
+		chan_bury(ch);
 	return r;
 }
 
@@ -454,6 +361,15 @@ void agent_ping(struct agent_link *g, struct relay *client, uint8_t *raw,
 	p->client_no = f->channel;
 	list_add(&g->pings, &p->node);
 	endpoint_forward(&g->ep, raw, f, 0);
+}
+
+void agent_left(struct agent_link *g, const struct chan *ch)
+{
+	struct ping *p = xcalloc(1, sizeof(*p));
+
+	p->left = ch->agent_no;
+	list_add(&g->pings, &p->node);
+	frame_put(endpoint_out(&g->ep), FRAME_PING, 0, 0, NULL, 0);
 }
 
 void agent_forget_pings(struct agent_link *g, const struct relay *client)

@@ -16,6 +16,7 @@
 #include "base/list.h"
 
 struct chan;
+struct proc_note;
 struct sandbox;
 struct relay;
 
@@ -39,7 +40,9 @@ struct chan_ops {
 struct chan {
 	const struct chan_ops *ops; /* NULL: its owner left */
 	void *owner;
-	struct list node; /* the owner's */
+	struct proc_note *note; /* what is to be run, for the log; or NULL */
+	uint32_t number;        /* of the process, once it is known */
+	struct list node;       /* the owner's */
 	struct agent_link *agent;
 	uint32_t owner_no, agent_no;
 	unsigned connection; /* of the agent's, counted */
@@ -48,6 +51,7 @@ struct chan {
 	uint64_t out[2], out_acked[2];
 	uint64_t in, in_acked;
 	bool attach; /* to a process that was there; else it is a new one */
+	bool logs;   /* the log hears of the exit from here */
 	bool started, in_eof, out_eof[2];
 };
 
@@ -55,6 +59,7 @@ struct agent_link {
 	struct endpoint ep;
 	struct chan **slot; /* agent_no & 255 */
 	unsigned n_slots, n_chans;
+	unsigned n_watchers; /* of them, those that wait for an exit only */
 	unsigned n_connections;
 	uint32_t generation;
 	bool starved;       /* who has ops->drained was told to wait */
@@ -72,19 +77,33 @@ void agent_lost(struct agent_link *g, int code, const char *msg);
 /* A number at the agent; NULL when it has too many. */
 struct chan *chan_new(struct agent_link *g, const struct chan_ops *ops,
 		      void *owner, uint32_t owner_no);
-/* For an attach: where its streams start. */
-void chan_set_attach(struct chan *ch, const struct attach *at);
+/* By its number at the agent, or NULL. */
+struct chan *chan_find(struct agent_link *g, uint32_t no);
+/* Asks for a process that is there. */
+void chan_attach(struct chan *ch, const struct attach *at);
 /* A channel that the agent has not heard of. */
 void chan_free(struct chan *ch);
+/* The two halves of that: nobody finds it any more; it is no more. */
+void chan_unlink(struct chan *ch);
+void chan_bury(struct chan *ch);
 /*
  * The owner goes, the process stays; `lost`: the owner may come back. Not a
  * word of the channel reaches it any more.
  */
 void chan_leave(struct chan *ch, bool lost);
+/* The exit of this process is to be in the log. */
+void chan_watch(struct agent_link *g, uint32_t number);
 
 /* FRAME_PING of a client; the answer goes back to it. */
 void agent_ping(struct agent_link *g, struct relay *client, uint8_t *raw,
 		const struct frame *f);
 void agent_forget_pings(struct agent_link *g, const struct relay *client);
+/* Somebody left a channel: it is freed when nothing is under way to it. */
+void agent_left(struct agent_link *g, const struct chan *ch);
+/* Has anybody to do with its processes? */
+static inline bool agent_has_clients(const struct agent_link *g)
+{
+	return g->n_chans > g->n_watchers || !list_empty(&g->relays);
+}
 /* Is so much waiting that clients are to stop? */
 bool agent_is_full(const struct agent_link *g);

@@ -142,6 +142,8 @@ static void start(struct op *o, struct sandbox *s, const struct proc_request *q)
 	struct err e = { 0 };
 
 	o->proc.ops = &start_ops;
+	o->proc.who = &o->call.who;
+	o->proc.request_id = http_request_id(o->conn);
 	o->detach = q->detach;
 	if (q->spawn.tag)
 		memcpy(o->tag, q->spawn.tag, strlen(q->spawn.tag));
@@ -160,7 +162,7 @@ static void start_body(struct http_conn *c, char *body, size_t n, void *owner)
 	if (!j || proc_request_parse(&q, j, PROC_START, &e) < 0) {
 		op_refuse(o, &e);
 	} else if (o->stream && !q.detach) {
-		proc_stream_start(o->api, c, s, &q.spawn, NULL);
+		proc_stream_start(o->api, c, s, &o->call.who, &q.spawn, NULL);
 		op_free(o);
 	} else {
 		start(o, s, &q);
@@ -197,7 +199,7 @@ static void h_connect(struct api *a, struct http_conn *c,
 	    query_number(h, "stderr", OFFSET_MAX, &at.out[1], &e) < 0)
 		reply_err(a, c, &e);
 	else
-		proc_stream_start(a, c, s, NULL, &at);
+		proc_stream_start(a, c, s, &call->who, NULL, &at);
 }
 
 /* --- its input --- */

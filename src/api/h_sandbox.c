@@ -102,7 +102,7 @@ static void created(struct create *cr)
 
 	log_step(cr, "sandbox.ready", NULL);
 	if (cr->run) {
-		if (relay_start(cr->api, cr->conn, s, true, &e) < 0) {
+		if (relay_start(cr->api, cr->conn, s, &cr->who, true, &e) < 0) {
 			log_warn("sandbox=%s %s", s->id, e.msg);
 			box_kill(s, NULL);
 		}
@@ -233,7 +233,7 @@ static void exec_body(struct http_conn *c, char *body, size_t n, void *owner)
 	}
 	if (!s || agent_connect(s, &e) < 0)
 		reply_err(x->api, c, &e);
-	else if (relay_start(x->api, c, s, false, &e) < 0)
+	else if (relay_start(x->api, c, s, &x->call.who, false, &e) < 0)
 		log_warn("sandbox=%s %s", s->id, e.msg);
 }
 

@@ -74,15 +74,16 @@ void lifetime_resume(struct sandbox *s)
 
 static bool is_attached(const struct sandbox *s)
 {
-	return s->agent.n_chans > 0 || !list_empty(&s->agent.relays) ||
-	       s->n_ports > 0;
+	return agent_has_clients(&s->agent) || s->n_ports > 0;
 }
 
 uint64_t box_idle_ms(const struct sandbox *s)
 {
 	uint64_t now = clock_boot_ms();
 
-	return is_attached(s) || now < s->active_ms ? 0 : now - s->active_ms;
+	return is_attached(s) || now < s->active_ms
+		       ? 0
+		       : now - s->active_ms;
 }
 
 /* Whoever has worked since the last look, or has a client, was active. */

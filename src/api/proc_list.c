@@ -1,7 +1,4 @@
-/*
- * The list of processes: the agent's builtin `ps`, read by us. What it writes
- * is as trustworthy as the sandbox.
- */
+/* The list of processes. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,36 +6,27 @@
 #include "api/api.h"
 #include "api/json_text.h"
 #include "api/proc_json.h"
-#include "api/process.h"
+#include "api/ps_query.h"
 #include "api/reply.h"
 #include "api/routes.h"
 #include "base/clock.h"
-#include "wire/ps.h"
 
-enum {
-	RECORDS_MAX = 2048,
-	WORDS_MAX = 64 * 1024, /* of all argument lists */
-	LIST_MS = 10 * 1000,
-};
+enum { WORDS_MAX = 64 * 1024 }; /* of all argument lists */
 
 /* The last millisecond of the year 9999. */
 static const uint64_t wall_max_ms = 253402300799999;
 
 struct listing {
-	struct process proc;
+	struct ps_query query;
 	struct api *api;
 	struct http_conn *conn;
-	struct buf in;
 	json_t *found;
 	size_t n_words;
-	struct timer late;
 };
 
 static void listing_free(struct listing *l)
 {
-	process_close(&l->proc, false);
-	timer_del(&l->api->loop, &l->late);
-	buf_done(&l->in);
+	ps_query_stop(&l->query);
 	json_decref(l->found);
 	free(l);
 }
@@ -52,18 +40,6 @@ static void listing_gone(struct http_conn *c, void *owner)
 static json_t *text(const char *s)
 {
 	return json_lossy(s, strlen(s));
-}
-
-static void give_up(struct listing *l)
-{
-	reply_error(l->api, l->conn, 502, "agent_failed",
-		    "the sandbox gave no proper list");
-	listing_free(l);
-}
-
-static void on_late(struct timer *t)
-{
-	give_up(container_of(t, struct listing, late));
 }
 
 static json_t *argv_json(struct listing *l, const struct ps *r)
@@ -97,50 +73,18 @@ static json_t *record_json(struct listing *l, const struct ps *r)
 		(json_int_t)p->out[0], "stderr_end", (json_int_t)p->out[1]);
 }
 
-/* What is left is the start of a record; -EBADMSG. */
-static int take_records(struct listing *l)
+static bool on_found(struct ps_query *q, const struct ps *r)
 {
-	struct ps r;
-	int n;
+	struct listing *l = container_of(q, struct listing, query);
 
-	while ((n = ps_get(&l->in, &r)) > 0) {
-		if (json_array_size(l->found) == RECORDS_MAX ||
-		    l->n_words > WORDS_MAX)
-			return -EBADMSG;
-		if (r.kind == PS_PROC)
-			json_array_append_new(l->found, record_json(l, &r));
-		buf_eat(&l->in, (size_t)n);
-	}
-	return n;
+	json_array_append_new(l->found, record_json(l, r));
+	return l->n_words <= WORDS_MAX;
 }
 
-static void on_started(struct process *p)
+static void on_done(struct ps_query *q, const struct err *e)
 {
-	(void)p;
-}
+	struct listing *l = container_of(q, struct listing, query);
 
-static void on_output(struct process *p, unsigned stream, const void *data,
-		      size_t n)
-{
-	struct listing *l = container_of(p, struct listing, proc);
-
-	process_consumed(p, stream, n);
-	if (stream != 1)
-		return;
-	buf_add(&l->in, data, n);
-	if (take_records(l) < 0)
-		give_up(l);
-}
-
-static void on_ended(struct process *p, const struct exit_info *x,
-		     const struct err *e)
-{
-	struct listing *l = container_of(p, struct listing, proc);
-
-	if (x && (buf_len(&l->in) > 0 || x->signaled || x->code)) {
-		give_up(l);
-		return;
-	}
 	if (e)
 		reply_err(l->api, l->conn, e);
 	else
@@ -149,16 +93,8 @@ static void on_ended(struct process *p, const struct exit_info *x,
 	listing_free(l);
 }
 
-static const struct process_ops ops = {
-	.started = on_started,
-	.output = on_output,
-	.ended = on_ended,
-};
-
 void h_process_list(struct api *a, struct http_conn *c, const struct call *call)
 {
-	const char *argv[] = { "ps", NULL };
-	struct spawn sp = { .flags = SPAWN_BUILTIN, .argc = 1, .argv = argv };
 	struct err e = { 0 };
 	struct sandbox *s = box_find(a, &call->who, call->arg[0], &e);
 	struct listing *l;
@@ -168,15 +104,15 @@ void h_process_list(struct api *a, struct http_conn *c, const struct call *call)
 		return;
 	}
 	l = xcalloc(1, sizeof(*l));
-	l->proc.ops = &ops;
+	l->query.found = on_found;
+	l->query.done = on_done;
 	l->api = a;
 	l->conn = c;
 	l->found = json_array();
-	if (process_spawn(&l->proc, s, &sp, &e) < 0) {
+	if (ps_query_start(&l->query, s, &e) < 0) {
 		reply_err(a, c, &e);
 		listing_free(l);
 		return;
 	}
 	http_own(c, l, listing_gone);
-	timer_set(&a->loop, &l->late, LIST_MS, on_late);
 }

@@ -302,6 +302,8 @@ static void run_in(struct run *r, struct sandbox *s)
 	struct err e = { 0 };
 
 	r->began_ms = clock_boot_ms();
+	r->proc.who = &r->call.who;
+	r->proc.request_id = http_request_id(r->conn);
 	if (process_spawn(&r->proc, s, &r->request.spawn, &e) < 0)
 		run_fail(r, &e);
 }

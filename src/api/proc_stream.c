@@ -202,7 +202,8 @@ static const struct process_ops ops = {
 };
 
 void proc_stream_start(struct api *a, struct http_conn *c, struct sandbox *s,
-		       const struct spawn *sp, const struct attach *at)
+		       const struct identity *who, const struct spawn *sp,
+		       const struct attach *at)
 {
 	const char *tag = sp ? sp->tag : at->tag;
 	struct proc_stream *ps = xcalloc(1, sizeof(*ps));
@@ -210,6 +211,8 @@ void proc_stream_start(struct api *a, struct http_conn *c, struct sandbox *s,
 	int r;
 
 	ps->proc.ops = &ops;
+	ps->proc.who = who;
+	ps->proc.request_id = http_request_id(c);
 	ps->api = a;
 	ps->conn = c;
 	ps->es.on_quiet = on_quiet;

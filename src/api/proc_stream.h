@@ -6,6 +6,7 @@
 struct api;
 struct attach;
 struct http_conn;
+struct identity;
 struct sandbox;
 struct spawn;
 
@@ -14,4 +15,5 @@ struct spawn;
  * now or later, also when that fails.
  */
 void proc_stream_start(struct api *a, struct http_conn *c, struct sandbox *s,
-		       const struct spawn *sp, const struct attach *at);
+		       const struct identity *who, const struct spawn *sp,
+		       const struct attach *at);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "api/api.h"
+#include "api/proc_log.h"
 #include "api/spawn_spec.h"
 #include "http/target.h"
 #include "wire/pack.h"
@@ -180,6 +181,7 @@ int process_spawn(struct process *p, struct sandbox *s, const struct spawn *sp,
 	if (r < 0)
 		return r;
 	p->tty = sp->flags & SPAWN_PTY;
+	p->chan->note = proc_note_new(s, sp, p->who, p->request_id);
 	r = spawn_put_spec(out_of(p), p->chan->agent_no, sp, &s->spec);
 	if (r < 0) {
 		chan_free(p->chan);
@@ -198,8 +200,7 @@ int process_attach(struct process *p, struct sandbox *s,
 		return r;
 	for (i = 0; i < 2; i++)
 		p->out[i] = p->consumed[i] = p->acked[i] = at->out[i];
-	chan_set_attach(p->chan, at);
-	attach_put(out_of(p), p->chan->agent_no, at);
+	chan_attach(p->chan, at);
 	return 0;
 }
 

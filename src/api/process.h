@@ -18,6 +18,7 @@
 #include "wire/frame.h"
 
 struct chan;
+struct identity;
 struct process;
 struct sandbox;
 
@@ -48,6 +49,10 @@ struct process_ops {
 /* Zero-initialise and set `ops`. */
 struct process {
 	const struct process_ops *ops;
+	/* Who asked, for the log; read by process_spawn() only. NULL: the
+	 * daemon by itself. */
+	const struct identity *who;
+	const char *request_id;
 	uint32_t number, pid;
 	uint64_t out[2]; /* received */
 	uint64_t in;     /* sent, over all clients of the process */

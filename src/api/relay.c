@@ -17,6 +17,8 @@
 
 #include "api/agent_link.h"
 #include "api/api.h"
+#include "api/audit.h"
+#include "api/proc_log.h"
 #include "api/spawn_spec.h"
 #include "base/auto.h"
 #include "base/product.h"
@@ -175,17 +177,23 @@ static bool is_new(struct relay *r, uint32_t no)
 	return no != 0 && !find_chan(r, no);
 }
 
-/* A channel at the agent; NULL: the client was told why there is none. */
-static struct chan *open_chan(struct relay *r, uint32_t no)
+/*
+ * A channel at the agent; NULL: the client was told why there is none. What is
+ * not `silent` needs a log to be written to.
+ */
+static struct chan *open_chan(struct relay *r, uint32_t no, bool silent)
 {
 	struct sandbox *s = r->box;
 	struct err e = { 0 };
 	struct chan *ch;
-	int rc;
+	int rc = 0;
 
-	rc = s->state == BOX_RUNNING
-		     ? agent_connect(s, &e)
-		     : err_set(&e, ENOTCONN, "the sandbox is being removed");
+	if (s->state != BOX_RUNNING)
+		rc = err_set(&e, ENOTCONN, "the sandbox is being removed");
+	if (rc == 0 && !silent)
+		rc = audit_ready(r->api, &e);
+	if (rc == 0)
+		rc = agent_connect(s, &e);
 	r->n_chans++;
 	if (rc < 0) {
 		relay_fail(r, no, -rc, e.msg);
@@ -207,9 +215,10 @@ static int spawn(struct relay *r, uint32_t no, const void *p, size_t n)
 
 	if (!is_new(r, no) || spawn_get(p, n, &sp) < 0)
 		return -EBADMSG;
-	ch = open_chan(r, no);
+	ch = open_chan(r, no, sp.flags & SPAWN_BUILTIN);
 	if (!ch)
 		return FRAME_GO_ON;
+	ch->note = proc_note_new(r->box, &sp, &r->who, r->request_id);
 	if (spawn_put_spec(endpoint_out(&ch->agent->ep), ch->agent_no, &sp,
 			   &r->box->spec) < 0) {
 		chan_free(ch);
@@ -218,18 +227,16 @@ static int spawn(struct relay *r, uint32_t no, const void *p, size_t n)
 	return FRAME_GO_ON;
 }
 
-static int frame_attach(struct relay *r, const struct frame *f, uint8_t *raw)
+static int frame_attach(struct relay *r, const struct frame *f)
 {
 	struct attach at;
 	struct chan *ch;
 
 	if (!is_new(r, f->channel) || attach_get(f, &at) < 0)
 		return -EBADMSG;
-	ch = open_chan(r, f->channel);
-	if (ch) {
-		chan_set_attach(ch, &at);
-		endpoint_forward(&ch->agent->ep, raw, f, ch->agent_no);
-	}
+	ch = open_chan(r, f->channel, true);
+	if (ch)
+		chan_attach(ch, &at);
 	return FRAME_GO_ON;
 }
 
@@ -356,7 +363,7 @@ static int on_frame(struct endpoint *ep, const struct frame *f, uint8_t *raw)
 	if (f->type == FRAME_SPAWN)
 		rc = frame_spawn(r, f);
 	else if (f->type == FRAME_ATTACH)
-		rc = frame_attach(r, f, raw);
+		rc = frame_attach(r, f);
 	else if (f->type == FRAME_PING)
 		rc = frame_ping(r, f, raw);
 	else
@@ -418,8 +425,8 @@ static int upgrade(struct relay *r, struct http_conn *c, struct sandbox *s,
 	return rc;
 }
 
-int relay_start(struct api *a, struct http_conn *c, struct sandbox *s, bool run,
-		struct err *e)
+int relay_start(struct api *a, struct http_conn *c, struct sandbox *s,
+		const struct identity *who, bool run, struct err *e)
 {
 	struct relay *r = xcalloc(1, sizeof(*r));
 	struct http_stream stream;
@@ -428,6 +435,8 @@ int relay_start(struct api *a, struct http_conn *c, struct sandbox *s, bool run,
 	r->api = a;
 	r->box = s;
 	r->run = run;
+	r->who = *who;
+	memcpy(r->request_id, http_request_id(c), sizeof(r->request_id));
 	list_init(&r->node);
 	list_init(&r->chans);
 	endpoint_init(&r->ep);

@@ -9,13 +9,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "api/call.h"
 #include "api/endpoint.h"
 #include "base/list.h"
 #include "base/loop.h"
 #include "base/product.h"
+#include "http/server.h"
 
 struct api;
-struct http_conn;
 struct sandbox;
 
 #define WIRE_UPGRADE PRODUCT "-wire/1"
@@ -35,6 +36,8 @@ struct relay {
 	unsigned n_chans, n_pings;
 	struct buf spawn; /* a request that comes in several frames */
 	uint32_t spawn_no;
+	struct identity who;
+	char request_id[HTTP_REQUEST_ID];
 	bool run;
 	bool finishing; /* flush, close our side, wait for theirs */
 	struct timer linger;
@@ -45,7 +48,7 @@ struct relay {
  * Answers the request with 101 and relays from then on. On failure the
  * connection is finished and a `run`'s sandbox is the caller's to kill.
  */
-int relay_start(struct api *a, struct http_conn *c, struct sandbox *s, bool run,
-		struct err *e) MUST_CHECK;
+int relay_start(struct api *a, struct http_conn *c, struct sandbox *s,
+		const struct identity *who, bool run, struct err *e) MUST_CHECK;
 /* The sandbox is gone: its clients follow when they have heard. */
 void relays_finish(struct sandbox *s);

@@ -16,6 +16,7 @@
 
 #include "api/api.h"
 #include "api/audit.h"
+#include "api/proc_log.h"
 #include "api/relay.h"
 #include "base/auto.h"
 #include "base/buf.h"
@@ -535,4 +536,6 @@ void box_adopt(struct sandbox *s)
 	if (agent_connect(s, &e) < 0)
 		log_warn("sandbox=%s %s, trying again when it is used", s->id,
 			 e.msg);
+	else
+		proc_log_resume(s);
 }

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 
 #include "api/api.h"
-#include "api/audit.h"
 #include "api/process.h"
 
 struct start {
@@ -27,14 +26,6 @@ static void on_started(struct process *p)
 	struct start *st = container_of(p, struct start, process);
 	struct api *a = st->box->api;
 
-	audit_add(a,
-		  &(struct audit){
-			  .type = "process.start",
-			  .box = st->box,
-			  .data = json_pack("{s:s, s:i, s:i}", "tag", st->tag,
-					    "number", (int)p->number, "pid",
-					    (int)p->pid),
-		  });
 	process_close(p, false);
 	loop_defer(&a->loop, &st->gone, start_free);
 }

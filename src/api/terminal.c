@@ -330,6 +330,8 @@ void h_terminal(struct api *a, struct http_conn *c, const struct call *call)
 	t->api = a;
 	t->conn = c;
 	t->proc.ops = &proc_ops;
+	t->proc.who = &call->who;
+	t->proc.request_id = http_request_id(c);
 	a->n_relays++;
 	if (begin(t, s, &w, &e) < 0) {
 		reply_spawn_err(a, c, &e);

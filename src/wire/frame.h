@@ -10,7 +10,7 @@
  *
  * all little-endian. A channel is one client of one process; the client picks
  * its number (not 0) in FRAME_SPAWN or FRAME_ATTACH and may reuse it after
- * FRAME_EXIT, FRAME_FAILED or its own FRAME_DETACH.
+ * FRAME_EXIT, FRAME_FAILED or its own FRAME_DETACH (without DETACH_WATCH).
  *
  * Flow: each output stream (1, 2) of a channel has a window of WIRE_WINDOW
  * bytes. OUTPUT carries the stream's offset of its first byte; ACK says up to
@@ -62,7 +62,7 @@ enum frame_type {
 	FRAME_RESIZE,    /* u16 rows, u16 columns */
 	FRAME_SIGNAL,    /* u8 number; to the process group */
 	FRAME_ACK,       /* u8 stream, u64 offset */
-	FRAME_DETACH,    /* u8 lost: 1 when the client may come back */
+	FRAME_DETACH,    /* u8 of detach_flags */
 	FRAME_ATTACH,    /* struct attach */
 	/* agent to client */
 	FRAME_PONG = 64,
@@ -107,6 +107,14 @@ int frame_get(const struct buf *b, struct frame *f) MUST_CHECK;
 /* OUTPUT and INPUT without an extra copy of the bytes. */
 void frame_put_data(struct buf *b, enum frame_type type, uint32_t channel,
 		    uint8_t stream, uint64_t offset, const void *p, size_t n);
+
+enum detach_flags {
+	DETACH_LOST = 1, /* the client may come back */
+	/* The channel stays, as with SPAWN_DETACHED; not while its request is
+	 * still arriving. */
+	DETACH_WATCH = 2,
+	DETACH_FLAGS_ALL = 3,
+};
 
 enum spawn_flags {
 	SPAWN_PTY = 1,   /* one terminal; its output is stream 1 */

@@ -6,13 +6,14 @@
 #include "wire/pack.h"
 
 enum { LENGTH = 4 }; /* of a record, in front of it */
+enum { HAS_PTY = 1, WAS_TOLD = 2, FLAGS_ALL = 3 };
 
 static void put_proc(struct buf *b, const struct ps_proc *p)
 {
 	pack_u32(b, p->number);
 	pack_u32(b, p->pid);
 	pack_u8(b, (uint8_t)p->state);
-	pack_u8(b, p->pty);
+	pack_u8(b, (p->pty ? HAS_PTY : 0) | (p->told ? WAS_TOLD : 0));
 	pack_str(b, p->user);
 	pack_str(b, p->tag);
 	pack_u64(b, p->started_ms);
@@ -27,12 +28,12 @@ static void put_proc(struct buf *b, const struct ps_proc *p)
 
 static bool get_proc(struct unpack *u, struct ps_proc *p)
 {
-	uint8_t state, pty;
+	uint8_t state, flags;
 
 	p->number = unpack_u32(u);
 	p->pid = unpack_u32(u);
 	state = unpack_u8(u);
-	pty = unpack_u8(u);
+	flags = unpack_u8(u);
 	p->user = unpack_str(u);
 	p->tag = unpack_str(u);
 	p->started_ms = unpack_u64(u);
@@ -44,8 +45,9 @@ static bool get_proc(struct unpack *u, struct ps_proc *p)
 	p->exit.sys_us = unpack_u64(u);
 	p->exit.max_rss_bytes = unpack_u64(u);
 	p->state = state;
-	p->pty = pty == 1;
-	return p->number != 0 && state < PS_STATES && pty <= 1 &&
+	p->pty = flags & HAS_PTY;
+	p->told = flags & WAS_TOLD;
+	return p->number != 0 && state < PS_STATES && flags <= FLAGS_ALL &&
 	       p->exit.signaled <= 1 && strlen(p->user) <= PS_USER_MAX &&
 	       strlen(p->tag) <= TAG_MAX;
 }

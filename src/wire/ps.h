@@ -30,6 +30,7 @@ struct ps_proc {
 	uint32_t number, pid;
 	enum ps_state state;
 	bool pty;
+	bool told; /* somebody heard of its exit */
 	const char *user, *tag;
 	uint64_t started_ms;   /* wall time */
 	uint64_t out[2];       /* bytes written so far to streams 1 and 2 */

@@ -167,7 +167,8 @@ def polite(peer):
                 continue
             data = (" ".join(argv[1:]) if argv[0] == "echo" else
                     "\n".join(env)).encode()
-            peer.output(channel, data)
+            if data:
+                peer.output(channel, data)
             peer.send(OUTPUT_EOF, channel, struct.pack("<BQ", 1, len(data)))
             peer.exit(channel)
         else:

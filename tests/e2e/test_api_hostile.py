@@ -640,10 +640,9 @@ class HostileClient(ApiCase):
             channel, _, _ = peer.spawned()
             peer.send(STARTED, channel, struct.pack("<II", 2, 1))
             frames.append(peer.recv())
-            # Under way when the client left: dropped, whatever it is.
-            peer.output(channel, b"too late", offset=77)
+            # Under way when the client left: dropped. The exit is not.
+            peer.output(channel, b"too late")
             peer.exit(channel)
-            peer.gap(channel, 0)
             _, argv, _ = peer.spawned()
             frames.append(argv)
         self.w.behave = listen
@@ -654,7 +653,7 @@ class HostileClient(ApiCase):
         self.assertEqual(x.recv()[:2], (STARTED, 5))
         x.close()
         wait_for("a detach", lambda: frames, 3)
-        self.assertEqual(frames[0][::2], (DETACH, b"\1"))
+        self.assertEqual(frames[0][::2], (DETACH, b"\3"))
         self.fds_settle(fds)
         y = self.a.exec_wire(box)
         y.spawn(["second"])
@@ -697,6 +696,66 @@ class HostileClient(ApiCase):
                 (number, tag, 1000, OFFSET_NOW),
                 (ACK, struct.pack("<BQ", 1, 2003)),
                 (INPUT, struct.pack("<Q", 50) + b"in"), (DETACH, b"\0")])
+
+    def test_frames_under_way_to_one_who_left(self):
+        """Dropped, whatever they are; until the ping behind the detach."""
+        heard = []
+
+        def behave(peer):
+            peer.hello()
+            channel = peer.asked()[0]
+            peer.attached(channel)
+            heard.append(peer.recv()[::2])
+            peer.output(channel, b"x", offset=77)
+            peer.attached(channel)
+            peer.exit(channel)
+            peer.gap(channel, 0)
+            _, at, payload = peer.recv()
+            peer.send(PONG, at, payload)
+            heard.append(peer.spawned()[1])
+            if lies:
+                peer.output(channel, b"x")
+            peer.recv()
+        self.w.behave = behave
+        for lies in (False, True):
+            heard.clear()
+            box = self.a.create()
+            x = self.a.exec_wire(box)
+            x.attach(1)
+            self.assertEqual(x.recv()[0], ATTACHED)
+            x.send(DETACH, 1, b"\0")
+            wait_for("the detach", lambda: heard == [(DETACH, b"\0")], 3)
+            x.spawn(["next"])
+            wait_for("the next request", lambda: heard[1:] == [["next"]], 3)
+            shown = lambda: self.a.api("GET", f"/v1/sandboxes/{box}").json
+            if lies:
+                wait_for("degraded", lambda: shown()["degraded"], 3)
+            else:
+                self.assertFalse(shown()["degraded"])
+            x.close()
+
+    def test_lies_to_a_watcher(self):
+        """Nobody listens but the log: the rules are the same."""
+        for name, lie in LIES.items():
+            if name == "exit and more":
+                continue
+
+            def behave(peer):
+                peer.hello()
+                channel = peer.spawned()[0]
+                peer.send(STARTED, channel, struct.pack("<II", 2, 1))
+                peer.recv()
+                lie(peer, channel)
+                peer.recv()
+            with self.subTest(name):
+                self.w.behave = behave
+                box = self.a.create()
+                r = self.a.api("POST", f"/v1/sandboxes/{box}/processes",
+                               {"argv": ["x"]})
+                self.assertEqual(r.status, 201)
+                wait_for("degraded", lambda: self.a.api(
+                    "GET", f"/v1/sandboxes/{box}").json["degraded"], 3)
+                self.a.rm(box)
 
     def test_clients_come_and_go(self):
         """More often than there are channels; all are free again."""

@@ -9,6 +9,7 @@ import json
 import os
 import signal
 import socket
+import struct
 import threading
 import time
 import unittest
@@ -623,6 +624,131 @@ class RunToTheEnd(ProcessCase):
                          (503, "agent_unavailable"))
         e.all()
         self.assertEqual(e.error["error"], "agent_unavailable")
+
+
+class Log(ProcessCase):
+    """process.start and process.exit, whoever is attached."""
+
+    def entries(self, kind):
+        r = self.i.api("GET", f"/v1/sandboxes/{self.box}/log?limit=1000")
+        self.assertEqual(r.status, 200, r)
+        lines = [json.loads(line) for line in r.body.splitlines()]
+        return [e for e in lines if e["type"] == f"process.{kind}"]
+
+    def starts(self, n):
+        """The log is written by another process, a little later."""
+        wait_for(f"{n} starts", lambda: len(self.entries("start")) >= n,
+                 10 * SLOW)
+        return self.entries("start")
+
+    def exit_of(self, number):
+        found = [e["data"] for e in self.entries("exit")
+                 if e["data"]["number"] == number]
+        self.assertLessEqual(len(found), 1)
+        return found[0] if found else None
+
+    def logged(self, number):
+        return wait_for(f"the exit of {number} is in the log",
+                        lambda: self.exit_of(number), 10 * SLOW)
+
+    def test_run_and_stream(self):
+        self.i.api("POST", f"/v1/sandboxes/{self.box}/run",
+                   {"command": "exit 3", "user": "root"})
+        start = self.starts(1)[0]
+        self.assertEqual(start["who"], "uid:0")
+        self.assertRegex(start["request"], "^[0-9a-f]{16}$")
+        data = start["data"]
+        self.assertEqual((data["argv"], data["user"], data["tty"],
+                          data["tag"]),
+                         (["/bin/sh", "-c", "exit 3"], "root", False, None))
+        self.assertEqual(self.logged(data["number"])["code"], 3)
+        e = self.stream("echo hi", tag="t").all()
+        self.assertEqual(self.logged(e.started["number"])["code"], 0)
+        self.assertEqual(self.starts(2)[1]["data"]["tag"], "t")
+
+    def test_frames(self):
+        x = self.i.exec_wire(self.box)
+        x.spawn(["sh", "-c", "exit 6"], flags=harness.SPAWN_PTY)
+        self.assertEqual(x.finish()[0], 6)
+        x.close()
+        data = self.starts(1)[0]["data"]
+        self.assertEqual((data["argv"], data["tty"]),
+                         (["sh", "-c", "exit 6"], True))
+        self.assertEqual(self.logged(data["number"])["code"], 6)
+
+    def test_no_client_at_the_exit(self):
+        """Of each way to leave, and of each to have none."""
+        numbers = []
+        for more in ({}, {"detach": True}):
+            numbers.append(self.start("sleep 0.5; exit 4", **more)["number"])
+        e = self.stream("sleep 0.5; exit 4")
+        e.until("started")
+        numbers.append(e.started["number"])
+        e.close()
+        for lost in (b"\0", b"\1", None):
+            x = self.i.exec_wire(self.box)
+            x.spawn(["sh", "-c", "sleep 0.5; exit 4"])
+            _, _, payload = x.recv()
+            numbers.append(struct.unpack("<II", payload)[1])
+            if lost:
+                x.send(harness.DETACH, 1, lost)
+            x.close()
+        # Gone before it has started, too.
+        x = self.i.exec_wire(self.box)
+        x.spawn(["sh", "-c", "sleep 0.5; exit 5"])
+        x.close()
+        for number in numbers:
+            self.assertEqual(self.logged(number)["code"], 4)
+        wait_for("the last one", lambda: [
+            d for d in self.entries("exit") if d["data"]["code"] == 5],
+            10 * SLOW)
+        self.assertEqual(len(self.entries("start")), len(numbers) + 1)
+
+    def test_long_arguments(self):
+        self.start(["true", "x" * 5000, "y"])
+        self.start(["true"] + ["z"] * 1000)
+        self.start(["true", "ä" * 3000])
+        a, b, c = (e["data"] for e in self.starts(3))
+        self.assertTrue(a["argv_cut"] and b["argv_cut"] and c["argv_cut"])
+        self.assertLess(len(a["argv"][1]), 4097)
+        self.assertEqual(len(b["argv"]), 256)
+        self.assertEqual(set(c["argv"][1]), {"ä"})
+
+    def test_builtins_are_not_in_it(self):
+        self.i.api("GET", self.path())
+        self.start("true")
+        self.assertEqual(self.starts(1)[0]["data"]["argv"][0], "/bin/sh")
+
+    def test_many_in_the_background(self):
+        """Those who wait for exits leave room for clients."""
+        for _ in range(230):
+            self.start("exec sleep 100", detach=True)
+        r = self.i.api("POST", f"/v1/sandboxes/{self.box}/run",
+                       {"command": "echo on"})
+        self.assertEqual((r.status, r.json["stdout"]), (200, "on\n"), r)
+
+    def test_api_was_away(self):
+        """What exited meanwhile is in the log once; so is what exits later."""
+        early = self.start("exit 1")["number"]
+        self.logged(early)
+        meanwhile = self.start("sleep 0.3; exit 2")["number"]
+        later = self.start("sleep 4; exit 3")["number"]
+        # Stopped before it can be started again: it sees nothing.
+        pid = self.i.daemon.pid
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            self.i.kill_role("carrel-api")
+            time.sleep(1)
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        self.i.wait_ready()
+        self.assertEqual(self.logged(meanwhile)["code"], 2)
+        self.assertEqual(self.logged(later)["code"], 3)
+        self.assertEqual(self.exit_of(early)["code"], 1)
+        self.i.kill_role("carrel-api")
+        self.i.wait_ready()
+        time.sleep(0.5)
+        self.assertEqual(len(self.entries("exit")), 3)
 
 
 class Terminal(ProcessCase):

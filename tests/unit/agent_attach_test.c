@@ -273,12 +273,56 @@ static void test_mute(void)
 		client_note(&c, c.f.channel == 1 ? &r : &mute, true);
 	CHECK(r.end[0] == 2000000 && r.exit.code == 3 && !r.broken);
 	CHECK(mute.exit.code == 3 && buf_len(&mute.out[0]) == 0 && !mute.gaps);
+	/* An exit is not held up by output that waits for somebody. */
+	result_done(&mute);
+	mute = (struct result){ .end = { OFFSET_NONE, OFFSET_NONE } };
+	result_done(&r);
+	r = start(1, 0, NULL, "yes 0123456789abcdef");
+	listen_a_while(&r, false);
+	attach_as(2, r.about.number, NULL, &mute);
+	client_signal(&c, 1, SIGKILL);
+	client_wait(&c, &mute);
+	CHECK(mute.exit.code == SIGKILL);
+	detach(1, 0);
 	/* The same when it has exited. */
 	result_done(&mute);
 	mute = (struct result){ .end = { OFFSET_NONE, OFFSET_NONE } };
 	attach_as(2, r.about.number, NULL, &mute);
 	client_wait(&c, &mute);
-	CHECK(mute.started && mute.exit.code == 3 && !mute.gaps);
+	CHECK(mute.started && mute.exit.code == SIGKILL && !mute.gaps);
+	result_done(&r);
+}
+
+/* A client that leaves its channel to somebody who waits for the exit. */
+static void test_watch(void)
+{
+	struct result r = start(1, 0, NULL, "yes 0123456789abcdef"), other;
+	unsigned i;
+
+	for (i = 0; i < 2; i++) {
+		listen_a_while(&r, false); /* up to the window */
+		detach(1, DETACH_WATCH | (i ? 0 : DETACH_LOST));
+		other = (struct result){ .line = LINE };
+		usleep(300000); /* it writes on, if nobody is awaited */
+		attach_as(2, r.about.number, NULL, &other);
+		wait_started(&other);
+		listen_a_while(&other, false);
+		CHECK(other.started && other.gaps == i);
+		CHECK(other.end[0] >= WIRE_WINDOW && !other.broken);
+		detach(2, 0);
+		client_signal(&c, 1, SIGKILL);
+		client_wait(&c, &r);
+		CHECK(r.ended && r.exit.code == SIGKILL && !r.broken);
+		result_done(&r);
+		result_done(&other);
+		r = start(1, 0, NULL, "yes 0123456789abcdef");
+	}
+	/* Before it runs, and twice. */
+	detach(1, DETACH_WATCH);
+	detach(1, DETACH_WATCH | DETACH_LOST);
+	client_signal(&c, 1, SIGTERM);
+	client_wait(&c, &r);
+	CHECK(r.exit.code == SIGTERM);
 	result_done(&r);
 }
 
@@ -492,7 +536,7 @@ static void test_hostile(void)
 		{ "attach on a used one", FRAME_ATTACH, 2, { 1 }, 1 },
 		{ "spawn on a used one", FRAME_SPAWN, 2, { 1 }, 1 },
 		{ "detach without a word", FRAME_DETACH, 2, { 0 }, 0 },
-		{ "detach with a wrong one", FRAME_DETACH, 2, { 2 }, 1 },
+		{ "detach with a wrong one", FRAME_DETACH, 2, { 4 }, 1 },
 		{ "detach with two", FRAME_DETACH, 2, { 0 }, 2 },
 		{ "ack of a third stream", FRAME_ACK, 2, { 3 }, 9 },
 		{ "ack beyond", FRAME_ACK, 2, { 1, 200 }, 9 },
@@ -661,6 +705,7 @@ int main(int argc, char **argv)
 	test_two_readers();
 	test_detached();
 	test_mute();
+	test_watch();
 	test_tags();
 	test_kept();
 	test_input();

@@ -13,6 +13,7 @@ static const struct ps proc = {
 		  .pid = 42,
 		  .state = PS_EXITED,
 		  .pty = true,
+		  .told = true,
 		  .user = "me",
 		  .tag = "a tag",
 		  .started_ms = 1ULL << 41,
@@ -44,6 +45,7 @@ static void test_round(void)
 	n = ps_get(&b, &p);
 	CHECK(n > 0 && p.kind == PS_PROC && p.proc.number == 7);
 	CHECK(p.proc.pid == 42 && p.proc.state == PS_EXITED && p.proc.pty);
+	CHECK(p.proc.told);
 	CHECK_STR(p.proc.user, "me");
 	CHECK_STR(p.proc.tag, "a tag");
 	CHECK(p.proc.started_ms == 1ULL << 41);
@@ -91,13 +93,13 @@ static void test_long(void)
 /* Cut anywhere it is not there yet; with a wrong field it never will be. */
 static void test_refused(void)
 {
-	enum { KIND = 4, STATE = 13, PTY = 14 };
+	enum { KIND = 4, STATE = 13, FLAGS = 14 };
 	static const struct {
 		size_t at;
 		uint8_t value;
-	} wrong[] = { { KIND, 0 }, { KIND, 3 },      { STATE, PS_STATES },
-		      { PTY, 2 },  { 2, 1 },         { 3, 0xff },
-		      { 0, 10 },   { STATE + 2, 99 } };
+	} wrong[] = { { KIND, 0 },  { KIND, 3 },      { STATE, PS_STATES },
+		      { FLAGS, 4 }, { 2, 1 },         { 3, 0xff },
+		      { 0, 10 },    { STATE + 2, 99 } };
 	struct buf b = { 0 }, part = { 0 };
 	struct ps p;
 	size_t i, n;
