@@ -74,17 +74,18 @@ static json_t *what_was_asked(const struct sandbox *s, bool run)
 }
 
 /* The row and, if it may be asked for again, the answer: one commit. */
-static int tell(struct create *cr, const char *answer, struct err *e)
+static int tell(struct create *cr, const char *spec, const char *answer,
+		struct err *e)
 {
 	struct registry *r = &cr->api->registry;
 	int rc;
 
 	if (!cr->replay.given)
-		return box_tell(cr->box, e);
+		return box_tell(cr->box, spec, e);
 	rc = registry_begin(r, e);
 	if (rc < 0)
 		return rc;
-	rc = box_tell(cr->box, e);
+	rc = box_tell(cr->box, spec, e);
 	if (rc == 0)
 		rc = replay_keep(cr->api, &cr->replay, answer, e);
 	rc = registry_end(r, rc, e);
@@ -95,10 +96,10 @@ static int tell(struct create *cr, const char *answer, struct err *e)
 
 static void created(struct create *cr)
 {
-	AUTO_FREE char *answer = NULL;
+	AUTO(buf_done) struct buf answer = { 0 };
+	AUTO_FREE char *spec = NULL;
 	struct err e = { 0 };
 	struct sandbox *s = cr->box;
-	json_t *j;
 
 	log_step(cr, "sandbox.ready", NULL);
 	if (cr->run) {
@@ -109,15 +110,14 @@ static void created(struct create *cr)
 		create_free(cr);
 		return;
 	}
-	j = box_json(s);
-	answer = json_dumps(j, JSON_COMPACT);
-	json_decref(j);
-	if (tell(cr, answer ? answer : "{}", &e) < 0) {
+	spec = box_spec_text(s);
+	box_text(s, spec, &answer);
+	if (tell(cr, spec, buf_str(&answer), &e) < 0) {
 		box_kill(s, NULL);
 		create_failed(cr, &e);
 		return;
 	}
-	reply_text(cr->api, cr->conn, 201, NULL, answer ? answer : "{}");
+	reply_text(cr->api, cr->conn, 201, NULL, buf_str(&answer));
 	create_free(cr);
 }
 

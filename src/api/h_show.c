@@ -11,20 +11,41 @@
 #include "base/clock.h"
 #include "http/target.h"
 
-json_t *box_json(const struct sandbox *s)
+/* All but its spec. */
+static json_t *box_head(const struct sandbox *s)
 {
 	const struct spec *spec = &s->spec;
 
-	return json_pack(
-		"{s:s, s:s, s:s?, s:o, s:s, s:s, s:s, s:b, s:o, s:o, "
-		"s:o}",
-		"id", s->id, "project", s->project, "name",
-		*spec->name ? spec->name : NULL, "labels",
-		spec->labels ? json_incref(spec->labels) : json_object(),
-		"image", spec->image, "image_id", s->image_id, "state",
-		box_state_name(s->state), "degraded", s->degraded, "created_at",
-		json_time(s->created_ms), "expires_at",
-		json_time(s->deadline_wall_ms), "spec", spec_to_json(spec));
+	return json_pack("{s:s, s:s, s:s?, s:o, s:s, s:s, s:s, s:b, s:o, s:o}",
+			 "id", s->id, "project", s->project, "name",
+			 *spec->name ? spec->name : NULL, "labels",
+			 spec->labels ? json_incref(spec->labels)
+				      : json_object(),
+			 "image", spec->image, "image_id", s->image_id, "state",
+			 box_state_name(s->state), "degraded", s->degraded,
+			 "created_at", json_time(s->created_ms), "expires_at",
+			 json_time(s->deadline_wall_ms));
+}
+
+json_t *box_json(const struct sandbox *s)
+{
+	json_t *j = box_head(s);
+
+	json_object_set_new(j, "spec", spec_to_json(&s->spec));
+	return j;
+}
+
+void box_text(const struct sandbox *s, const char *spec, struct buf *out)
+{
+	json_t *j = box_head(s);
+	AUTO_FREE char *head = json_dumps(j, JSON_COMPACT);
+	size_t n = head ? strlen(head) : 0;
+
+	json_decref(j);
+	buf_clear(out);
+	if (n > 0)
+		buf_add(out, head, n - 1); /* without the last brace */
+	buf_printf(out, "%s\"spec\":%s}", n > 0 ? "," : "{", spec);
 }
 
 json_t *ended_json(const struct ended *x)

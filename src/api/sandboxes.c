@@ -332,20 +332,15 @@ void box_on_ready(struct sandbox *s, box_ready_fn *ready, void *arg)
 	s->ready_arg = arg;
 }
 
-/* The row with its text, which the caller frees. */
-static struct sandbox_row row_of(const struct sandbox *s, char **text)
+static struct sandbox_row row_of(const struct sandbox *s, const char *spec)
 {
-	json_t *j = spec_to_json(&s->spec);
-
-	*text = json_dumps(j, JSON_COMPACT);
-	json_decref(j);
 	return (struct sandbox_row){
 		.id = s->id,
 		.project = s->project,
 		.name = s->spec.name,
 		.image_id = s->image_id,
 		.image = s->spec.image,
-		.spec = *text ? *text : "{}",
+		.spec = spec,
 		.created_ms = s->created_ms,
 		.boot_id = s->api->boot_id,
 		.deadline_boot_ms = s->deadline_boot_ms,
@@ -353,10 +348,18 @@ static struct sandbox_row row_of(const struct sandbox *s, char **text)
 	};
 }
 
-int box_tell(struct sandbox *s, struct err *e)
+char *box_spec_text(const struct sandbox *s)
 {
-	AUTO_FREE char *text = NULL;
-	struct sandbox_row row = row_of(s, &text);
+	json_t *j = spec_to_json(&s->spec);
+	char *text = json_dumps(j, JSON_COMPACT);
+
+	json_decref(j);
+	return text ? text : xstrdup("{}");
+}
+
+int box_tell(struct sandbox *s, const char *spec, struct err *e)
+{
+	struct sandbox_row row = row_of(s, spec);
 	int r = registry_sandbox_add(&s->api->registry, &row, e);
 
 	s->told |= r == 0;
@@ -366,8 +369,8 @@ int box_tell(struct sandbox *s, struct err *e)
 
 int box_save(struct sandbox *s, struct err *e)
 {
-	AUTO_FREE char *text = NULL;
-	struct sandbox_row row = row_of(s, &text);
+	AUTO_FREE char *spec = box_spec_text(s);
+	struct sandbox_row row = row_of(s, spec);
 	int r = registry_sandbox_update(&s->api->registry, &row, e);
 
 	api_registry_touched(s->api);

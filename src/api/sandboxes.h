@@ -123,8 +123,10 @@ int box_create(struct api *a, const char *project, struct spec *spec,
 	       bool transient, struct sandbox **out, struct err *e) MUST_CHECK;
 /* Who is to be told when a sandbox that box_create() returned is ready. */
 void box_on_ready(struct sandbox *s, box_ready_fn *ready, void *arg);
+/* Its spec as JSON; the caller's to free. */
+char *box_spec_text(const struct sandbox *s);
 /* Writes the row: from now on it survives us. */
-int box_tell(struct sandbox *s, struct err *e) MUST_CHECK;
+int box_tell(struct sandbox *s, const char *spec, struct err *e) MUST_CHECK;
 
 /* Writes the row again, after a change. */
 int box_save(struct sandbox *s, struct err *e) MUST_CHECK;
