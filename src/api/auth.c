@@ -1,5 +1,6 @@
 #include "api/auth.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -38,11 +39,24 @@ static const char *given(const struct http_head *h)
 	return v + strlen(scheme);
 }
 
+/* A user, or an address; of IPv6 what a site has to itself. */
 static uint64_t peer_of(struct http_conn *c)
 {
 	struct ucred peer = { 0 };
+	char text[HTTP_PEER_TEXT];
+	struct in6_addr v6;
+	struct in_addr v4;
+	uint64_t site;
 
-	return http_peer(c, &peer) < 0 ? 0 : 1 + (uint64_t)peer.uid;
+	if (http_peer(c, &peer) == 0)
+		return 1 + (uint64_t)peer.uid;
+	http_peer_text(c, text);
+	if (inet_pton(AF_INET, text, &v4) == 1)
+		return (1ULL << 32) + v4.s_addr;
+	if (inet_pton(AF_INET6, text, &v6) != 1)
+		return 0;
+	memcpy(&site, &v6, sizeof(site));
+	return site;
 }
 
 /* Counts one more; too many? Tries come back one by one. */

@@ -49,29 +49,6 @@ void json_text_add(struct buf *b, const char *text, size_t n)
 	}
 }
 
-void base64_add(struct buf *b, const void *data, size_t n)
-{
-	static const char abc[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-				  "abcdefghijklmnopqrstuvwxyz0123456789+/";
-	const uint8_t *p = data;
-	size_t i;
-
-	for (i = 0; i < n; i += 3) {
-		uint32_t v = (uint32_t)p[i] << 16;
-		char *q = buf_room(b, 4);
-
-		if (i + 1 < n)
-			v |= (uint32_t)p[i + 1] << 8;
-		if (i + 2 < n)
-			v |= p[i + 2];
-		q[0] = abc[v >> 18];
-		q[1] = abc[v >> 12 & 63];
-		q[2] = i + 1 < n ? abc[v >> 6 & 63] : '=';
-		q[3] = i + 2 < n ? abc[v & 63] : '=';
-		buf_fill(b, 4);
-	}
-}
-
 /* By its first byte; 0: no character starts with it. */
 static size_t char_len(unsigned char c)
 {

@@ -7,11 +7,11 @@
 #include <jansson.h>
 #include <stddef.h>
 
+#include "base/base64.h"
 #include "base/buf.h"
 
 /* Appends what stands between the quotes; `p` is UTF-8. */
 void json_text_add(struct buf *b, const char *p, size_t n);
-void base64_add(struct buf *b, const void *p, size_t n);
 
 /*
  * How many of the bytes to take so that no character is cut at the end: `n`,

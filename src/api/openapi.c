@@ -93,6 +93,9 @@ static json_t *spec_type(enum spec_kind kind)
 	case SPEC_LIST:
 		return json_pack("{s:s, s:{s:s}}", "type", "array", "items",
 				 "type", "string");
+	case SPEC_FILES:
+		return json_pack("{s:s, s:o}", "type", "array", "items",
+				 ref_to("SpecFile", strlen("SpecFile")));
 	case SPEC_BOOL:
 		return json_pack("{s:s}", "type", "boolean");
 	case SPEC_NUMBER:

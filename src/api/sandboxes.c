@@ -89,12 +89,27 @@ static void drop(struct sandbox *s)
 	images_unused(a, s->image_id);
 }
 
-/* The rest of a launch: agent, deadline, whoever waits. */
+/* What its spec wants done first is done, or (`e`) cannot be. */
+static void on_set_up(struct sandbox *s, const struct err *e)
+{
+	box_ready_fn *ready = s->ready;
+
+	s->ready = NULL;
+	if (e) {
+		box_reason(s, "%s", e->msg);
+		box_kill(s, NULL);
+	}
+	if (ready)
+		ready(s->ready_arg, e ? NULL : s, e);
+}
+
+/* The rest of a launch: agent, meter, whoever waits. */
 static void launched(struct sandbox *s)
 {
 	struct api *a = s->api;
 	box_ready_fn *ready = s->ready;
 	struct err e = { 0 };
+	int r;
 
 	a->boxes.n_launching--;
 	s->state = BOX_RUNNING;
@@ -117,10 +132,9 @@ static void launched(struct sandbox *s)
 	metrics_latency(&a->metrics, clock_boot_us() - s->asked_us);
 	spares_poke(a);
 	meter_start(s);
-	box_start_commands(s);
-	s->ready = NULL;
-	if (ready)
-		ready(s->ready_arg, s, NULL);
+	r = box_set_up(s, on_set_up, &e);
+	if (r != 0)
+		on_set_up(s, r < 0 ? &e : NULL);
 }
 
 /*
@@ -284,7 +298,6 @@ static int use_spare(struct sandbox *s, const char *project, struct spec *spec,
 	}
 	a->metrics.creates++;
 	metrics_latency(&a->metrics, clock_boot_us() - asked_us);
-	box_start_commands(s);
 	return 1;
 }
 
@@ -319,10 +332,15 @@ int box_create(struct api *a, const char *project, struct spec *spec,
 	}
 	s->transient = transient;
 	lifetime_start(s);
-	if (r == 1)
-		meter_start(s);
 	spares_poke(a);
-	*out = s;
+	if (r == 1) {
+		meter_start(s);
+		r = box_set_up(s, on_set_up, e);
+	}
+	if (r < 0)
+		box_kill(s, NULL);
+	else
+		*out = s;
 	return r;
 }
 

@@ -132,8 +132,13 @@ int box_tell(struct sandbox *s, const char *spec, struct err *e) MUST_CHECK;
 int box_save(struct sandbox *s, struct err *e) MUST_CHECK;
 /* Another spec, whose content is taken; the limits are in force already. */
 void box_respec(struct sandbox *s, struct spec *spec);
-/* Starts what the spec wants started; see start.c. */
-void box_start_commands(struct sandbox *s);
+/*
+ * Writes the files of its spec and starts its commands; see set_up.c. 1: it is
+ * done. 0: it will be, and `done` hears so. -errno: it cannot be.
+ */
+int box_set_up(struct sandbox *s,
+	       void (*done)(struct sandbox *s, const struct err *e),
+	       struct err *e) MUST_CHECK;
 
 /* Ends it; `w` (may be NULL) hears when. Forgets box_on_ready(). */
 void box_kill(struct sandbox *s, struct box_waiter *w);

@@ -1,8 +1,13 @@
 #include "cli/spec_opts.h"
 
 #include <assert.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/auto.h"
+#include "base/base64.h"
+#include "http/target.h"
 
 static const char *option_of(const struct spec_field *f)
 {
@@ -12,7 +17,7 @@ static const char *option_of(const struct spec_field *f)
 static bool is_list(const struct spec_field *f)
 {
 	return f->kind == SPEC_MAP || f->kind == SPEC_PORTS ||
-	       f->kind == SPEC_LIST;
+	       f->kind == SPEC_LIST || f->kind == SPEC_FILES;
 }
 
 /* Variables have an option of their own (-e), with more to it. */
@@ -84,6 +89,30 @@ static const char *value_of(struct cli *cli, const struct spec_field *f,
 	return eq + 1;
 }
 
+static void put_file(struct cli *cli, struct buf *b, const char *path)
+{
+	AUTO(buf_done) struct buf content = { 0 };
+	AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t n = -1;
+
+	while (fd >= 0 && buf_len(&content) <= SPEC_FILES_BYTES &&
+	       (n = buf_read(&content, fd, SPEC_FILES_BYTES)) > 0)
+		;
+	if (n < 0)
+		fail(cli, "read %s: %m", path);
+	if (n > 0)
+		fail(cli, "%s: too large to be a part of the request", path);
+	if (http_is_utf8(buf_data(&content), buf_len(&content))) {
+		put_key(b, "content", strlen("content"));
+		json_put_str(b, buf_data(&content), buf_len(&content));
+	} else {
+		put_key(b, "base64", strlen("base64"));
+		buf_puts(b, "\"");
+		base64_add(b, buf_data(&content), buf_len(&content));
+		buf_puts(b, "\"");
+	}
+}
+
 static void put_item(struct cli *cli, enum spec_rows rows,
 		     const struct spec_field *f, const char *word,
 		     struct buf *b)
@@ -105,6 +134,15 @@ static void put_item(struct cli *cli, enum spec_rows rows,
 		return;
 	}
 	value = value_of(cli, f, word, &n);
+	if (f->kind == SPEC_FILES) {
+		put_comma(b);
+		buf_puts(b, "{");
+		put_key(b, "path", strlen("path"));
+		json_put_str(b, word, n);
+		put_file(cli, b, value);
+		buf_puts(b, "}");
+		return;
+	}
 	put_key(b, word, n);
 	if (f->kind == SPEC_PORTS && strspn(value, "0123456789") > 0 &&
 	    value[strspn(value, "0123456789")] == '\0' && *value != '0')

@@ -30,7 +30,7 @@ size_t spec_opts_rows(struct spec_opts *s, struct opt table[SPEC_OPTS_MAX],
 		      enum spec_rows rows);
 /*
  * Appends the JSON of what was given; `env` may be NULL. Exits when something
- * is not NAME=VALUE that must be.
+ * is not NAME=VALUE that must be, or a file cannot be read.
  */
 void spec_opts_body(struct cli *cli, const struct spec_opts *s,
 		    const struct opt_list *env, struct buf *b);

@@ -238,6 +238,12 @@ static void add_json_string(struct buf *b, const char *s)
 void http_error(struct http_conn *c, int status, const char *word,
 		const char *fmt, ...)
 {
+	/* RFC 9110, 11.6.1: a 401 says how to do better. */
+	static const struct http_field ask_for_key[] = {
+		{ "Content-Type", "application/json" },
+		{ "WWW-Authenticate", "Bearer" },
+		{ 0 }
+	};
 	AUTO(buf_done) struct buf json = { 0 };
 	char message[512];
 	va_list ap;
@@ -250,7 +256,11 @@ void http_error(struct http_conn *c, int status, const char *word,
 	buf_puts(&json, ", \"message\": ");
 	add_json_string(&json, message);
 	buf_printf(&json, ", \"request_id\": \"%s\"}\n", c->id);
-	http_reply_json(c, status, buf_data(&json), buf_len(&json));
+	if (status == 401)
+		http_reply(c, status, ask_for_key, buf_data(&json),
+			   buf_len(&json));
+	else
+		http_reply_json(c, status, buf_data(&json), buf_len(&json));
 }
 
 static void start_answer(struct http_conn *c, int status,

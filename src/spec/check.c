@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/auto.h"
+#include "base/base64.h"
 #include "spec/spec.h"
 
 /* A string without a NUL in it, which C would cut. */
@@ -107,5 +109,76 @@ int check_start(const json_t *v, struct err *e)
 			return err_set(e, EINVAL,
 				       "start: not a command of 1 to %d bytes",
 				       SPEC_START_BYTES);
+	return 0;
+}
+
+/* One way to say what is in it. */
+static bool has_content(const json_t *file, size_t *bytes)
+{
+	const json_t *text = json_object_get(file, "content"),
+		     *coded = json_object_get(file, "base64"),
+		     *one = text ? text : coded;
+	AUTO(buf_done) struct buf b = { 0 };
+
+	if (!json_is_string(one) || (text && coded))
+		return false;
+	*bytes += json_string_length(one);
+	return text || base64_get(&b, json_string_value(coded),
+				  json_string_length(coded)) == 0;
+}
+
+static bool is_mode(const json_t *v)
+{
+	const char *s = json_string_value(v);
+	size_t n = s ? strspn(s, "01234567") : 0;
+
+	return !v || (n >= 3 && n <= 4 && s[n] == '\0');
+}
+
+static int check_file(const json_t *file, size_t *bytes, struct err *e)
+{
+	static const char *const known[] = { "path", "content", "base64",
+					     "mode", "user" };
+	const json_t *path = json_object_get(file, "path"),
+		     *user = json_object_get(file, "user");
+	size_t i, n = 0;
+
+	for (i = 0; i < ARRAY_LEN(known); i++)
+		n += json_object_get(file, known[i]) != NULL;
+	if (!is_text(path) || json_string_length(path) == 0 ||
+	    json_string_length(path) >= SPEC_PATH_CAP)
+		return err_set(e, EINVAL, "files: a path is missing or long");
+	if (n != json_object_size(file) || !has_content(file, bytes) ||
+	    !is_mode(json_object_get(file, "mode")) ||
+	    (user &&
+	     (!is_text(user) || json_string_length(user) >= SPEC_USER_CAP)))
+		return err_set(e, EINVAL,
+			       "files: '%.64s' is not an object of path, "
+			       "content or base64, and perhaps mode (\"0644\") "
+			       "and user",
+			       json_string_value(path));
+	return 0;
+}
+
+int check_files(const json_t *v, struct err *e)
+{
+	const json_t *file;
+	size_t i, bytes = 0;
+	int r;
+
+	if (!json_is_array(v) || json_array_size(v) > SPEC_FILES_MAX)
+		return err_set(e, EINVAL,
+			       "files: not a list of at most %d files",
+			       SPEC_FILES_MAX);
+	json_array_foreach ((json_t *)v, i, file) {
+		r = check_file(file, &bytes, e);
+		if (r < 0)
+			return r;
+	}
+	if (bytes > SPEC_FILES_BYTES)
+		return err_set(e, E2BIG,
+			       "files: more than %d bytes: write large files "
+			       "when it runs",
+			       SPEC_FILES_BYTES);
 	return 0;
 }

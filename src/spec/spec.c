@@ -130,6 +130,14 @@ const struct spec_field spec_fields[] = {
 	  .check = check_ports,
 	  .arg = "NAME=N",
 	  .help = "a name for a port that is served inside" },
+	{ .name = "files",
+	  .option = "file",
+	  .kind = SPEC_FILES,
+	  .flags = SPEC_START,
+	  AT(files),
+	  .check = check_files,
+	  .arg = "PATH=FILE",
+	  .help = "a small file to be there from the start" },
 	{ .name = "start",
 	  .kind = SPEC_LIST,
 	  AT(start),
@@ -176,7 +184,7 @@ void spec_defaults(struct spec *s, const struct conf *c)
 
 static void disown(struct spec *s)
 {
-	s->env = s->labels = s->ports = s->start = NULL;
+	s->env = s->labels = s->ports = s->start = s->files = NULL;
 }
 
 void spec_done(struct spec *s)
@@ -185,6 +193,7 @@ void spec_done(struct spec *s)
 	json_decref(s->labels);
 	json_decref(s->ports);
 	json_decref(s->start);
+	json_decref(s->files);
 	disown(s);
 }
 
@@ -200,6 +209,7 @@ void spec_copy(struct spec *to, const struct spec *from)
 	json_incref(to->env);
 	json_incref(to->ports);
 	json_incref(to->start);
+	json_incref(to->files);
 	to->labels = json_copy(from->labels);
 }
 
@@ -219,6 +229,7 @@ static int parse_text(const struct spec_field *f, const char *v, uint64_t *n)
 	case SPEC_MAP:
 	case SPEC_PORTS:
 	case SPEC_LIST:
+	case SPEC_FILES:
 		break;
 	}
 	return -EINVAL;
@@ -381,6 +392,8 @@ json_t *spec_to_json(const struct spec *s)
 	json_t *j = json_object(), *v;
 
 	for (f = spec_fields; f->name; f++) {
+		if (f->flags & SPEC_START)
+			continue;
 		v = field_json(s, f);
 		if (v)
 			json_object_set_new_nocheck(j, f->name, v);

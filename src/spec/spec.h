@@ -25,6 +25,8 @@ enum {
 	SPEC_PORTS_MAX = 32,
 	SPEC_START_MAX = 16,
 	SPEC_START_BYTES = 8 * 1024, /* a command */
+	SPEC_FILES_MAX = 64,
+	SPEC_FILES_BYTES = 192 * 1024, /* of all together */
 };
 
 /* Zero-initialise; spec_done() and spec_move() know what is owned. */
@@ -47,6 +49,7 @@ struct spec {
 	json_t *labels; /* object of strings */
 	json_t *ports;  /* object: names to numbers */
 	json_t *start;  /* array of strings: commands for a shell */
+	json_t *files;  /* array of objects; NULL once they are written */
 };
 
 enum spec_kind {
@@ -59,11 +62,13 @@ enum spec_kind {
 	SPEC_MAP,   /* object of strings; option NAME=VALUE, several times */
 	SPEC_PORTS, /* object of numbers; option NAME=NUMBER, several times */
 	SPEC_LIST,  /* array of strings; option VALUE, several times */
+	SPEC_FILES, /* array of objects; option PATH=FILE, several times */
 };
 
 enum spec_flags {
 	SPEC_PATCH = 1,   /* may be changed while it lives */
 	SPEC_PROCESS = 2, /* a default of its processes, which may say it too */
+	SPEC_START = 4,   /* for the start alone: not kept, not shown */
 };
 
 struct spec_field {

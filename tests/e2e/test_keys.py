@@ -81,6 +81,8 @@ class Keys(KeyCase):
         for h in ({"Authorization": f"Bearer {k}"}, {"authorization": f"bearer {k}"},
                   {"X-API-Key": k}):
             self.assertEqual(self.call("GET", "/v1/images", headers=h).status, 200, h)
+        r = self.call("GET", "/v1/images", k + "0")
+        self.assertEqual((r.status, r.headers["WWW-Authenticate"]), (401, "Bearer"))
         for h in ({"Authorization": k}, {"Authorization": f"Basic {k}"},
                   {"Authorization": f"Bearer {k}0"}, {"X-API-Key": ""},
                   {"Authorization": "Bearer " + k.upper()},

@@ -66,6 +66,46 @@ class Spec(harness.Case):
                          j["spec"])
         self.i.rm(box)
 
+    def test_files(self):
+        raw = bytes(range(256)) * 500
+        local = f"{self.i.dir}/raw"
+        with open(local, "wb") as f:
+            f.write(raw)
+        box = self.i.create(files=[
+            {"path": "new/dir/a.txt", "content": "caf\u00e9\n"},
+            {"path": "/tmp/run", "content": "#!/bin/sh\necho ran $1\n", "mode": "0755"},
+            {"path": "/etc/mine", "content": "x", "mode": "600", "user": "root"},
+            {"path": "empty", "content": ""}],
+            start=["/tmp/run first > ran"])
+        out = self.i.sh(box, "cat new/dir/a.txt; /tmp/run it; ls -ln empty; "
+                             "sudo -n ls -ln /etc/mine; pwd").out
+        self.assertIn("caf\u00e9\nran it\n", out)
+        self.assertRegex(out, r"-rw-r--r-- +1 1000 +1000 +0 .* empty")
+        self.assertRegex(out, r"-rw------- +1 0 +0 +1 .* /etc/mine")
+        wait_for("what starts finds them", lambda: self.i.sh(
+            box, "cat ran").out == "ran first\n", 3 * SLOW)
+        self.assertNotIn("files", self.i.api("GET", f"/v1/sandboxes/{box}").json["spec"])
+        self.i.rm(box)
+        p = self.i.cli("run", "--file", f"raw={local}", "--file",
+                       "/tmp/x=/etc/hostname", "--", "sh", "-c", "cat raw", check=0)
+        self.assertEqual(p.stdout, raw)
+
+    def test_files_that_cannot_be(self):
+        for file, status, word in (
+                ({"path": "/etc/x", "content": ""}, 400, "/etc/x"),
+                ({"path": "/tmp", "content": ""}, 400, "/tmp"),
+                ({"path": "a", "content": "", "user": "nobodyknows"}, 400,
+                 "nobodyknows")):
+            r = self.i.api("POST", "/v1/sandboxes", {"files": [file]})
+            self.assertEqual(r.status, status, r)
+            self.assertIn(word, r.json["message"])
+        wait_for("nothing is left", lambda: not self.i.box_pids(), 3 * SLOW)
+        self.assertEqual(self.i.ids(), [])
+        r = self.i.api("POST", "/v1/sandboxes", {"disk": "16M", "files": [
+            {"path": f"f{n}", "content": "x" * 3000} for n in range(60)]})
+        self.assertEqual(r.status, 201, r)
+        self.i.rm(r.json["id"])
+
     def test_start_of_a_run(self):
         p = self.i.cli("run", "--start", "echo hi > /tmp/x", "--", "sh", "-c",
                        "until cat /tmp/x 2>/dev/null; do sleep 0.05; done", check=0)

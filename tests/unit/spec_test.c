@@ -65,6 +65,21 @@ static void test_refused(void)
 	refused("{\"ports\": {\"Web\": 80}}", EINVAL, "'Web'");
 	refused("{\"start\": \"ls\"}", EINVAL, "start");
 	refused("{\"start\": [\"\"]}", EINVAL, "start");
+	refused("{\"files\": {}}", EINVAL, "files");
+	refused("{\"files\": [1]}", EINVAL, "files");
+	refused("{\"files\": [{\"path\": \"a\"}]}", EINVAL, "'a'");
+	refused("{\"files\": [{\"content\": \"a\"}]}", EINVAL, "path");
+	refused("{\"files\": [{\"path\": \"a\", \"content\": \"\","
+		" \"base64\": \"\"}]}",
+		EINVAL, "'a'");
+	refused("{\"files\": [{\"path\": \"a\", \"base64\": \"x\"}]}", EINVAL,
+		"'a'");
+	refused("{\"files\": [{\"path\": \"a\", \"content\": \"\","
+		" \"mode\": \"rw\"}]}",
+		EINVAL, "'a'");
+	refused("{\"files\": [{\"path\": \"a\", \"content\": \"\","
+		" \"x\": 1}]}",
+		EINVAL, "'a'");
 	refused("{\"env\": {\"A=B\": \"c\"}}", EINVAL, "env");
 	refused("{\"cpu-budget\": \"-1\"}", EINVAL, "cpu-budget");
 	for (i = 0; i <= SPEC_LABELS_MAX; i++)
