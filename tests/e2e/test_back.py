@@ -12,7 +12,7 @@ import time
 import harness
 from harness import SANITIZED, SLOW, Case, wait_for
 
-BIG = (8 if SANITIZED else 48) << 20
+BIG = (12 if SANITIZED else 48) << 20
 
 
 class Back(Case):
@@ -86,10 +86,10 @@ class Back(Case):
         self.assertGreater(n, 2, "too quick to be killed")
 
     def test_much_output(self):
-        block = 1 << 20
+        block = BIG // 48
         p = self.exec(f"head -c {block} /dev/urandom > f; sha256sum f >&2; "
                       f"n=0; while [ $n -lt {BIG // block} ]; do cat f; "
-                      "sleep 0.05; n=$((n+1)); done; exit 7")
+                      f"sleep {0.05 * SLOW}; n=$((n+1)); done; exit 7")
         digests = set()
 
         def read():
@@ -109,9 +109,10 @@ class Back(Case):
         p = self.exec("sha256sum; exit 4", stdin=subprocess.PIPE)
 
         def write():
-            for at in range(0, len(data), 1 << 18):
-                p.stdin.write(data[at:at + (1 << 18)])
-                time.sleep(0.01)
+            step = len(data) // 100
+            for at in range(0, len(data), step):
+                p.stdin.write(data[at:at + step])
+                time.sleep(0.02 * SLOW)
             p.stdin.close()
         self.during_kills(write)
         out, err = p.stdout.read(), p.stderr.read()
