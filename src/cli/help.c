@@ -199,7 +199,11 @@ static void show_all_man(struct cli *cli)
 	     "milliseconds, gone\nwithout a trace. This is the command line; "
 	     "the work is done by the daemon,\n" PRODUCT "d, which listens on "
 	     "a unix socket.\nWho is root or in the group of the daemon may "
-	     "use it.\n"
+	     "use it.\n.PP\n"
+	     "From another machine, through ssh:\n.PP\n.EX\n"
+	     "ssh \\-nNT \\-L /tmp/" PRODUCT ".sock:/run/" PRODUCT
+	     "/api.sock SERVER &\n" PRODUCT " \\-\\-socket /tmp/" PRODUCT
+	     ".sock ls\n.EE\n"
 	     ".SH VERBS");
 	man_verbs(all_verbs, "");
 	man_options(table);
