@@ -169,6 +169,7 @@ struct agent {
 	int null_fd;
 	uint8_t nonce[16];
 	bool greeted;       /* the peer's hello came */
+	bool stalled;       /* frames in `in` wait for room in `out` */
 	struct buf in, out; /* of the connection */
 	struct list chans, procs, kept, ready, sinks;
 	unsigned n_chans, n_procs, n_kept, n_sinks;

@@ -31,7 +31,7 @@ static void conn_lost(struct agent *a)
 	io_close(&a->loop, &a->conn);
 	buf_done(&a->in);
 	buf_done(&a->out);
-	a->greeted = false;
+	a->greeted = a->stalled = false;
 	list_each (pos, tmp, &a->chans)
 		chan_leave(container_of(pos, struct chan, node), true);
 }
@@ -97,7 +97,7 @@ static int on_signal(struct agent *a, struct chan *c, const struct frame *f)
 	int sig = f->payload[0];
 
 	(void)a;
-	if (sig < 1 || sig > 64)
+	if (sig < 1 || sig > SIGNAL_MAX)
 		return -EBADMSG;
 	proc_signal(c->proc, sig);
 	return 0;
@@ -169,7 +169,7 @@ static int handle(struct agent *a, const struct frame *f)
 	return h->fn(a, c, f);
 }
 
-/* Whole frames of `in`, as long as their answers fit. */
+/* Whole frames of `in`, as long as their answers fit: else they wait. */
 static int take_frames(struct agent *a)
 {
 	struct hello hello;
@@ -182,7 +182,10 @@ static int take_frames(struct agent *a)
 			return r;
 		a->greeted = true;
 	}
-	while (buf_len(&a->out) < OUT_MAX) {
+	for (;;) {
+		a->stalled = buf_len(&a->out) >= OUT_MAX;
+		if (a->stalled)
+			return 0;
 		r = frame_get(&a->in, &f);
 		if (r <= 0)
 			return r;
@@ -191,14 +194,13 @@ static int take_frames(struct agent *a)
 			return r;
 		buf_eat(&a->in, FRAME_HEAD + f.len);
 	}
-	return 0;
 }
 
 static void watch(struct agent *a, bool full)
 {
 	uint32_t events = full ? EPOLLOUT : 0;
 
-	if (buf_len(&a->out) < OUT_MAX)
+	if (!a->stalled)
 		events |= EPOLLIN;
 	if (io_set(&a->loop, &a->conn, events) < 0)
 		conn_lost(a);
@@ -209,7 +211,7 @@ static void conn_event(struct io *io, uint32_t events)
 	struct agent *a = container_of(io, struct agent, conn);
 	ssize_t n;
 
-	if (events & EPOLLIN && buf_len(&a->out) < OUT_MAX) {
+	if (events & EPOLLIN && !a->stalled) {
 		/* read(): descriptors that come along are never taken. */
 		n = buf_read(&a->in, io->fd, READ_MAX);
 		if (n == -EAGAIN)
@@ -243,10 +245,8 @@ void conn_flush(struct loop *l)
 	int r = 1;
 
 	while (a->conn.fd >= 0 && r > 0) {
-		bool stalled = buf_len(&a->out) >= OUT_MAX;
-
 		r = send_out(a);
-		if (r == 0 && stalled)
+		if (r == 0 && a->stalled)
 			r = take_frames(a);
 		if (r == 0)
 			r = buf_len(&a->out) > 0 ? 1 : taps_send(a);

@@ -39,7 +39,7 @@ void tap_ready(struct tap *t)
 
 int tap_ack(struct tap *t, uint64_t offset)
 {
-	if (t->stream->number == 0 || offset > t->sent)
+	if (offset > t->sent)
 		return -EBADMSG;
 	if (offset <= t->acked)
 		return 0;

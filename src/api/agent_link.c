@@ -205,11 +205,13 @@ static int check_output(struct chan *ch, const struct frame *f)
 	unsigned s = unpack_u8(&u) - 1u;
 	uint64_t offset = unpack_u64(&u), n = u.left;
 
-	if (u.bad || s > 1 || n == 0 || ch->out_eof[s] || offset != ch->out[s])
+	if (u.bad || s > 1 || n == 0 || !ch->started || ch->out_eof[s] ||
+	    offset != ch->out[s])
 		return -EBADMSG;
 	if (offset > OFFSET_MAX || offset + n - ch->out_acked[s] > WIRE_WINDOW)
 		return -EBADMSG;
 	ch->out[s] += n;
+	ch->placed[s] = true;
 	box_output(box_of(ch->agent), n);
 	return 0;
 }
@@ -220,15 +222,18 @@ static int check_output_eof(struct chan *ch, const struct frame *f)
 	unsigned s = unpack_u8(&u) - 1u;
 	uint64_t offset = unpack_u64(&u);
 
-	if (!unpack_ok(&u) || s > 1 || ch->out_eof[s] || offset != ch->out[s] ||
-	    offset > OFFSET_MAX)
+	if (!unpack_ok(&u) || s > 1 || !ch->started || ch->out_eof[s] ||
+	    offset != ch->out[s] || offset > OFFSET_MAX)
 		return -EBADMSG;
-	ch->out_eof[s] = true;
+	ch->out_eof[s] = ch->placed[s] = true;
 	return 0;
 }
 
-/* Only forward, and only where all that came before was acknowledged: an
- * acknowledgement that is under way must not point in front of it. */
+/*
+ * Only forward, and only once, in front of all output: an acknowledgement that
+ * is under way must not point in front of it, and whoever is told of it keeps
+ * the word until the client has taken it.
+ */
 static int check_gap(struct chan *ch, const struct frame *f)
 {
 	struct unpack u = unpack_init(f->payload, f->len);
@@ -236,10 +241,10 @@ static int check_gap(struct chan *ch, const struct frame *f)
 	uint64_t offset = unpack_u64(&u);
 
 	if (!unpack_ok(&u) || s > 1 || !ch->attach || !ch->started ||
-	    ch->out_eof[s] || offset > OFFSET_MAX || offset <= ch->out[s] ||
-	    ch->out[s] != ch->out_acked[s])
+	    ch->placed[s] || offset > OFFSET_MAX || offset <= ch->out[s])
 		return -EBADMSG;
 	ch->out[s] = ch->out_acked[s] = offset;
+	ch->placed[s] = true;
 	return 0;
 }
 

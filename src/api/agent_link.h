@@ -53,6 +53,7 @@ struct chan {
 	bool attach; /* to a process that was there; else it is a new one */
 	bool logs;   /* the log hears of the exit from here */
 	bool started, in_eof, out_eof[2];
+	bool placed[2]; /* where the stream starts is known: no GAP any more */
 };
 
 struct agent_link {

@@ -284,17 +284,16 @@ int proc_ref_parse(const char *ref, struct attach *at, struct err *e)
 
 int proc_signal_parse(const json_t *v)
 {
-	enum { SIG_LAST = 64 };
 	const char *name = json_string_value(v);
 	json_int_t n = json_integer_value(v);
 	uint64_t u = 0;
 	int i;
 
 	if (json_is_integer(v))
-		return n >= 1 && n <= SIG_LAST ? (int)n : 0;
+		return n >= 1 && n <= SIGNAL_MAX ? (int)n : 0;
 	if (!name)
 		return 0;
-	if (parse_u64(name, SIG_LAST, &u) == 0)
+	if (parse_u64(name, SIGNAL_MAX, &u) == 0)
 		return (int)u;
 	if (str_starts(name, "SIG"))
 		name += 3;

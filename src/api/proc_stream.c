@@ -158,8 +158,7 @@ static void on_output(struct process *p, unsigned stream, const void *data,
 	if (buf_len(&o->held) == 0)
 		o->offset = p->out[stream - 1] - n;
 	buf_add(&o->held, data, n);
-	/* Before the start only an agent that lies says something. */
-	if (!ps->waiting && ps->es.open)
+	if (!ps->waiting)
 		send_held(ps, false);
 }
 

@@ -203,9 +203,8 @@ static void on_output(struct process *p, unsigned stream, const void *data,
 {
 	struct terminal *t = container_of(p, struct terminal, proc);
 
-	/* A terminal has one stream, and nothing to say before it started,
-	 * unless an agent lies. */
-	if (stream != 1 || t->conn) {
+	/* A terminal has one stream, unless an agent lies. */
+	if (stream != 1) {
 		process_consumed(p, stream, n);
 		return;
 	}

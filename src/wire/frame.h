@@ -51,6 +51,7 @@ enum {
 	ARGS_MAX = 8192,         /* words in argv, and in env */
 	CHANNELS_MAX = 256,      /* per agent connection */
 	TAG_MAX = 64,
+	SIGNAL_MAX = 64,
 };
 
 enum frame_type {

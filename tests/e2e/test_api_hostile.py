@@ -113,6 +113,7 @@ ATTACH_LIES = {
         p.output(ch, b"x", 1, 1000), p.gap(ch, 2000)),
     "a gap after the end": lambda p, ch: (
         p.send(OUTPUT_EOF, ch, struct.pack("<BQ", 1, 1000)), p.gap(ch, 2000)),
+    "a second gap": lambda p, ch: (p.gap(ch, 2000), p.gap(ch, 3000)),
     "output from before": lambda p, ch: p.output(ch, b"x", 1, 0),
     "output from elsewhere after a gap": lambda p, ch: (
         p.gap(ch, 2000), p.output(ch, b"x", 1, 1000)),
@@ -186,6 +187,33 @@ class HostileAgent(ApiCase):
                 self.assertEqual(struct.unpack_from("<I", payload)[0], EPROTO)
                 x.close()
                 self.a.rm(box)
+
+    def test_before_the_start(self):
+        """Nothing comes in front of STARTED but its failure."""
+        cases = {
+            "output": lambda p, ch: p.output(ch, b"x"),
+            "an end": lambda p, ch: p.send(OUTPUT_EOF, ch,
+                                           struct.pack("<BQ", 1, 0)),
+            "an exit": lambda p, ch: p.exit(ch),
+        }
+        for name, lie in cases.items():
+            with self.subTest(name):
+                def behave(peer):
+                    peer.hello()
+                    lie(peer, peer.spawned()[0])
+                    peer.recv()
+                self.w.behave = behave
+                box = self.a.create()
+                x = self.a.exec_wire(box)
+                x.spawn(["x"])
+                kind, _, payload = x.recv()
+                self.assertEqual((kind, struct.unpack_from("<I", payload)[0]),
+                                 (FAILED, EPROTO))
+                x.close()
+                r = self.a.api("POST", f"/v1/sandboxes/{box}/run",
+                               {"argv": ["x"]})
+                self.assertEqual((r.status, r.json["error"]),
+                                 (502, "agent_failed"))
 
     def test_bad_attached(self):
         cases = {
@@ -481,6 +509,24 @@ class HostileAgentOfHandlers(ApiCase):
                 got[event["stream"]] += len(event["data"])
         conn.close()
 
+    def test_gaps_without_end(self):
+        """Each would be an event for a client that reads none of them."""
+        def gaps(peer, ch):
+            for n in range(200):
+                peer.sock.sendall(b"".join(
+                    raw_frame(9, GAP, ch) +
+                    struct.pack("<BQ", 1, 1 + n * 1000 + i)
+                    for i in range(1000)))
+        self.w.behave = hostile_attach(gaps)
+        box = self.a.create()
+        before = self.a.rss()
+        conn = harness.UnixHTTP(self.a.sock, 20 * SLOW)
+        conn.request("GET", f"/v1/sandboxes/{box}/processes/1")
+        wait_for("degraded", lambda: self.a.api(
+            "GET", f"/v1/sandboxes/{box}").json["degraded"], 5 * SLOW)
+        self.assertLess(self.a.rss() - before, (6 << 20) * SLOW)
+        conn.close()
+
     def test_silent_agent(self):
         """Requests wait, and go with their clients."""
         self.w.behave = lambda peer: time.sleep(60)
@@ -543,6 +589,8 @@ class HostileClient(ApiCase):
             "ack of stream 3": [frame(ACK, 1, struct.pack("<BQ", 3, 0))],
             "resize of 3 bytes": [frame(harness.RESIZE, 1, b"123")],
             "signal of 2 bytes": [frame(SIGNAL, 1, b"12")],
+            "signal 0": [frame(SIGNAL, 1, b"\0")],
+            "signal 65": [frame(SIGNAL, 1, b"A")],
             "detach with words": [frame(DETACH, 1, b"12")],
             "a long ping": [frame(PING, 0, bytes(65))],
             "the same channel twice": [frame(SPAWN, 1, spawn_body(["x"]))],

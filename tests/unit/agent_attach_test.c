@@ -598,6 +598,66 @@ static void test_hostile(void)
 	CHECK(i == 3 * CHANNELS_MAX);
 }
 
+/* A terminal has one stream; that nothing came of the other is no lie. */
+static void test_ack_of_nothing(void)
+{
+	struct result r = start(1, SPAWN_PTY, NULL, "sleep 100");
+
+	client_ack(&c, 1, 2, 0);
+	client_signal(&c, 1, SIGKILL);
+	client_wait(&c, &r);
+	CHECK(r.exit.code == SIGKILL && !r.broken);
+	client_close(&c);
+	CHECK(client_open(&c, b.sock) == 1);
+}
+
+/*
+ * More questions than the agent takes while nobody reads its answers, which
+ * are then read in small pieces: each of them comes, without another question
+ * behind it.
+ */
+static unsigned unanswered(unsigned questions)
+{
+	char text[64] = { 0 };
+	struct buf ping = { 0 };
+	struct pollfd p = { .fd = c.fd, .events = POLLIN };
+	unsigned i, left = questions;
+
+	for (i = 0; i < questions; i++)
+		frame_put(&ping, FRAME_PING, 0, 1, text, sizeof(text));
+	while (left > 0) {
+		ssize_t n = send(c.fd, buf_data(&ping), buf_len(&ping),
+				 MSG_DONTWAIT | MSG_NOSIGNAL);
+
+		if (n > 0) {
+			buf_eat(&ping, (size_t)n);
+			usleep(20000);
+			continue;
+		}
+		if (poll(&p, 1, 500) <= 0 || buf_read(&c.in, c.fd, 1000) <= 0)
+			break;
+		while (left > 0 && frame_get(&c.in, &c.f) == 1) {
+			buf_eat(&c.in, FRAME_HEAD + c.f.len);
+			left--;
+		}
+	}
+	buf_done(&ping);
+	return left;
+}
+
+static void test_unread(void)
+{
+	unsigned i, left;
+
+	for (i = 6000; i < 10000; i += 200) {
+		left = unanswered(i);
+		if (left > 0)
+			printf("# %u of %u\n", left, i);
+		CHECK(left == 0);
+		reconnect();
+	}
+}
+
 /*
  * Four processes and eight channels, whatever comes next by chance: nobody may
  * ever see a wrong byte, and the agent must go on.
@@ -712,6 +772,8 @@ int main(int argc, char **argv)
 	test_terminal();
 	test_builtin();
 	test_hostile();
+	test_ack_of_nothing();
+	test_unread();
 	test_chance();
 	if (getenv("AGENT_LONG"))
 		test_lost_long();
