@@ -134,12 +134,14 @@ class Content(harness.Case):
 
     def test_no_secrets(self):
         words = {k: f"{k}-{random.getrandbits(64):016x}" for k in
-                 ("environment", "argument", "query", "bearer", "body",
-                  "stdin", "file", "header")}
+                 ("environment", "query", "bearer", "body", "stdin", "file",
+                  "header")}
         box = self.i.create(env={"TOKEN": words["environment"]})
         self.i.cli("exec", "--env", f"X={words['environment']}", box, "--",
-                   "sh", "-c", f"cat > /tmp/f; echo {words['file']} > /tmp/g",
-                   input=words["stdin"], check=0)
+                   "sh", "-c", "cat > /tmp/f", input=words["stdin"], check=0)
+        self.i.api("PUT", f"/v1/sandboxes/{box}/files/content?path=/tmp/g",
+                   words["file"].encode(),
+                   {"Content-Type": "application/octet-stream"})
         self.i.api("POST", f"/v1/sandboxes?key={words['query']}",
                    {"name": "x", "junk": words["body"]},
                    {"Authorization": f"Bearer {words['bearer']}"})

@@ -123,6 +123,7 @@ class Reader:
             m = re.match(r"socket:\[(\d+)\]", to)
             if m:
                 to = "socket " + self.socket(pid, m[1])
+            to = re.sub(r"^pipe:\[\d+\]$", "pipe", to)
             to = re.sub(r"/sys/fs/cgroup(/\w+)?(?={group})", r"cgroupfs\1:",
                         self.paths(to))
             out.append(f"fd {fd} {mode} {to}")
