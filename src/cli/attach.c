@@ -15,7 +15,7 @@ int verb_attach(struct cli *cli, int argc, char **argv)
 		OPT_HELP(cli),
 		{ 0 },
 	};
-	struct stream_opts o = { .cli = cli, .keys = true };
+	struct stream_opts o = { .cli = cli, .keys = isatty(STDIN_FILENO) };
 	char target[EXEC_TARGET_CAP];
 	int i, n;
 
