@@ -56,6 +56,7 @@ struct fake {
 /* What the host believes of a channel. */
 struct view {
 	bool open, greeted, mute;
+	bool leaving; /* it will be mute, behind what is under way */
 	uint32_t number;
 	uint64_t at[2], acked[2];
 	bool begun[2], eof[2];
@@ -280,7 +281,7 @@ static void host_frame(const struct frame *f)
 		break;
 	case FRAME_EXIT:
 		require(v->greeted && exit_get(f, &x) == 0);
-		require(v->mute || (v->eof[0] && v->eof[1]));
+		require(v->mute || v->leaving || (v->eof[0] && v->eof[1]));
 		*v = (struct view){ 0 };
 		break;
 	case FRAME_FAILED:
@@ -478,8 +479,11 @@ static void step_detach(struct program *g)
 	/* All that was sent for it is read before the number is used again. */
 	frame_put(&b, FRAME_DETACH, 0, channel, &flags, 1);
 	host_send(&b);
-	turn();
-	host_read();
+	views[channel].leaving = true;
+	do {
+		turn();
+		host_read();
+	} while (buf_len(&agent.out) > 0);
 	if (flags & DETACH_WATCH)
 		views[channel].mute = true;
 	else
