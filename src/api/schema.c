@@ -21,6 +21,18 @@
 			"last half; 262144"                                \
 	}
 
+#define PATH_FIELDS                                                        \
+	{ "path?", "string", "absolute, or relative to the user's home" }, \
+		{ "path_base64?", "string", "instead of it" },             \
+	{                                                                  \
+		"user?", "string", "as whom"                               \
+	}
+#define TO_FIELDS                                       \
+	{ "to?", "string", "the new path" },            \
+	{                                               \
+		"to_base64?", "string", "instead of it" \
+	}
+
 const struct schema schemas[] = {
 	{ "Error", "What went wrong, and what to do about it",
 	  FIELDS{ { "code", "integer", "the HTTP status" },
@@ -247,6 +259,72 @@ const struct schema schemas[] = {
 		  { "timed_out", "boolean", NULL },
 		  { "duration_ms", "integer", NULL },
 		  { "sandbox?", "string", "the one that was made for it" },
+		  { 0 } } },
+	{ "FileEntry", "A file, directory or other entry",
+	  FIELDS{ { "path", "string", "absolute" },
+		  { "path_base64?", "string",
+		    "when it is not UTF-8: then `path` is not all of it" },
+		  { "name", "string", "the last part of the path" },
+		  { "name_base64?", "string", NULL },
+		  { "type", "string",
+		    "file, directory, symlink, fifo, socket, char_device, "
+		    "block_device" },
+		  { "size", "integer", "bytes" },
+		  { "mode", "string", "octal" },
+		  { "uid", "integer", NULL },
+		  { "gid", "integer", NULL },
+		  { "user", "string?", "null when it has no name" },
+		  { "group", "string?", NULL },
+		  { "modified_at", "time?", NULL },
+		  { "target", "string?", "of a symlink" },
+		  { "target_base64?", "string", NULL },
+		  { "target_type?", "string?", "what it leads to, if at all" },
+		  { "unreadable?", "boolean",
+		    "a directory whose entries are left out" },
+		  { "notes?", "string[]", "what a copy left out" },
+		  { 0 } } },
+	{ "FileList", "Entries, directories in front of what is in them",
+	  FIELDS{ { "entries", "FileEntry[]", NULL },
+		  { "next", "string?", "`after` of the rest, if there is one" },
+		  { "next_base64?", "string", NULL },
+		  { 0 } } },
+	{ "FileWritten", "A file that was written",
+	  FIELDS{ { "size", "integer", "bytes" },
+		  { "sha256", "string", "of what came in" },
+		  { 0 } } },
+	{ "FileUnpacked", "A tar that was unpacked",
+	  FIELDS{ { "entries", "integer", NULL },
+		  { "bytes", "integer", "in files" },
+		  { "notes?", "string[]", "what was left out" },
+		  { 0 } } },
+	{ "FileMkdir", "A directory to make",
+	  FIELDS{ PATH_FIELDS,
+		  { "mode?", "string", "octal, 0755" },
+		  { "parents?", "boolean",
+		    "make those above, too; no error if it is there" },
+		  { 0 } } },
+	{ "FileMove", "What to move where",
+	  FIELDS{ PATH_FIELDS,
+		  TO_FIELDS,
+		  { "parents?", "boolean", "make missing directories" },
+		  { "overwrite?", "boolean", "in place of what is there" },
+		  { 0 } } },
+	{ "FileCopy", "What to copy where",
+	  FIELDS{ PATH_FIELDS,
+		  TO_FIELDS,
+		  { "recursive?", "boolean", "directories, too" },
+		  { "parents?", "boolean", "make missing directories" },
+		  { "overwrite?", "boolean",
+		    "files in place of others; directories are joined" },
+		  { 0 } } },
+	{ "FileRemove", "What to remove",
+	  FIELDS{ PATH_FIELDS,
+		  { "recursive?", "boolean", "with all that is in it" },
+		  { 0 } } },
+	{ "FileChmod", "What to give another mode",
+	  FIELDS{ PATH_FIELDS,
+		  { "mode", "string", "octal" },
+		  { "recursive?", "boolean", "and all that is in it" },
 		  { 0 } } },
 	{ 0 },
 };

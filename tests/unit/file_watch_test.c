@@ -99,6 +99,12 @@ static void test_flat(void)
 	CHECK_STR(next(), "create f/in");
 	CHECK(rename("f/in", "outside") == 0);
 	CHECK_STR(next(), "remove f/in");
+	/* A file that has no name yet. */
+	buf_puts(&run_in, "text");
+	CHECK(RUN("file.write", "f/w", "mode=0600") == 0);
+	CHECK_STR(next(), "create f/w");
+	CHECK(unlink("f/w") == 0);
+	CHECK_STR(next(), "remove f/w");
 	put_file("f/n\n\xff", "");
 	CHECK_STR(next(), "create f/n\n\xff");
 	CHECK(RUN("file.remove", "f", "recursive") == 0);

@@ -211,10 +211,11 @@ static int open_top(const struct watcher *w)
 	return take_fd(&fd);
 }
 
-static int open_below(const struct watcher *w, int slot, const char *name)
+static int open_below(const struct watcher *w, int slot, const char *name,
+		      int flags)
 {
 	struct open_how how = {
-		.flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC,
+		.flags = (uint64_t)flags | O_NOFOLLOW | O_CLOEXEC,
 		.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS |
 			   RESOLVE_NO_MAGICLINKS,
 	};
@@ -260,7 +261,7 @@ static int look_into(struct watcher *w, int slot, int fd, bool told,
 static int watch_dir(struct watcher *w, int parent, const char *name, bool told,
 		     unsigned depth, struct err *e)
 {
-	int fd = open_below(w, parent, name), slot;
+	int fd = open_below(w, parent, name, O_RDONLY | O_DIRECTORY), slot;
 
 	if (fd == -ENOENT || fd == -ENOTDIR || fd == -ELOOP)
 		return 0;
@@ -367,6 +368,20 @@ static int on_self(struct watcher *w, int slot, const struct inotify_event *ev,
 	return 0;
 }
 
+/*
+ * A file without a name (O_TMPFILE) has one for the kernel, "#" and its
+ * number, under which changes of its mode are told.
+ */
+static bool is_nameless(const struct watcher *w, int slot, const char *name)
+{
+	AUTO_CLOSE int fd = -1;
+
+	if (name[0] != '#' || name[1 + strspn(name + 1, "0123456789")] != '\0')
+		return false;
+	fd = open_below(w, slot, name, O_PATH);
+	return fd < 0;
+}
+
 static int on_event(struct watcher *w, const struct inotify_event *ev,
 		    struct err *e)
 {
@@ -393,6 +408,8 @@ static int on_event(struct watcher *w, const struct inotify_event *ev,
 		return on_created(w, slot, ev, e);
 	if (ev->mask & IN_DELETE)
 		return tell(w, EVENT_REMOVE, dir, slot, ev->name, e);
+	if (ev->mask & IN_ATTRIB && is_nameless(w, slot, ev->name))
+		return 0;
 	/* The attributes of a directory below are told by its parent. */
 	return tell(w, ev->mask & IN_MODIFY ? EVENT_WRITE : EVENT_CHMOD, dir,
 		    slot, ev->name, e);
