@@ -4,6 +4,7 @@
  * do not notice that channels come and go, but by what they wait for.
  */
 #include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 
 #include "agent/agent.h"
@@ -245,6 +246,8 @@ int chan_hush(struct chan *c, bool lost)
 	p->n_readers--;
 	list_del(&c->out[0].ready);
 	list_del(&c->out[1].ready);
+	if (p->builtin)
+		proc_signal(p, SIGHUP); /* it ends with its client */
 	proc_left(p);
 	chan_finish(c);
 	return 0;

@@ -24,16 +24,30 @@ enum {
 	READ_MAX = 32 * 1024, /* the buffer of this size is kept */
 };
 
-static void conn_lost(struct agent *a)
+static void lose_all(struct agent *a)
 {
 	struct list *pos, *tmp;
 
+	list_each (pos, tmp, &a->chans)
+		chan_leave(container_of(pos, struct chan, node), true);
+}
+
+static void conn_lost(struct agent *a)
+{
 	io_close(&a->loop, &a->conn);
 	buf_done(&a->in);
 	buf_done(&a->out);
 	a->greeted = a->stalled = false;
-	list_each (pos, tmp, &a->chans)
-		chan_leave(container_of(pos, struct chan, node), true);
+	lose_all(a);
+}
+
+static void say_hello(struct agent *a)
+{
+	struct hello hello = { .version_min = WIRE_VERSION,
+			       .version_max = WIRE_VERSION };
+
+	memcpy(hello.nonce, a->nonce, sizeof(hello.nonce));
+	hello_put(&a->out, &hello);
 }
 
 static int on_ping(struct agent *a, struct chan *c, const struct frame *f)
@@ -169,24 +183,42 @@ static int handle(struct agent *a, const struct frame *f)
 	return h->fn(a, c, f);
 }
 
+/*
+ * The hello of the peer. A second one in place of a frame is another peer's, on
+ * a line that does not tell who is at its end: nothing of before is for it.
+ */
+static int take_hello(struct agent *a)
+{
+	struct hello hello;
+	int r = hello_get(&a->in, &hello);
+
+	if (r <= 0)
+		return r;
+	if (a->greeted) {
+		lose_all(a);
+		buf_clear(&a->out);
+		say_hello(a);
+	}
+	a->greeted = true;
+	return 1;
+}
+
 /* Whole frames of `in`, as long as their answers fit: else they wait. */
 static int take_frames(struct agent *a)
 {
-	struct hello hello;
 	struct frame f;
 	int r;
 
-	if (!a->greeted) {
-		r = hello_get(&a->in, &hello);
-		if (r <= 0)
-			return r;
-		a->greeted = true;
-	}
 	for (;;) {
 		a->stalled = buf_len(&a->out) >= OUT_MAX;
 		if (a->stalled)
 			return 0;
-		r = frame_get(&a->in, &f);
+		r = a->greeted ? frame_get(&a->in, &f) : -EBADMSG;
+		if (r == -EBADMSG) {
+			r = take_hello(a);
+			if (r > 0)
+				continue;
+		}
 		if (r <= 0)
 			return r;
 		r = handle(a, &f);
@@ -261,17 +293,13 @@ void conn_flush(struct loop *l)
 
 static void conn_open(struct agent *a, int fd)
 {
-	struct hello hello = { .version_min = WIRE_VERSION,
-			       .version_max = WIRE_VERSION };
-
 	if (a->conn.fd >= 0)
 		conn_lost(a);
 	if (io_add(&a->loop, &a->conn, fd, EPOLLIN, conn_event) < 0) {
 		io_close(&a->loop, &a->conn);
 		return;
 	}
-	memcpy(hello.nonce, a->nonce, sizeof(hello.nonce));
-	hello_put(&a->out, &hello);
+	say_hello(a);
 }
 
 static void on_connect(struct io *io, uint32_t events)

@@ -106,5 +106,7 @@ static inline bool agent_has_clients(const struct agent_link *g)
 {
 	return g->n_chans > g->n_watchers || !list_empty(&g->relays);
 }
+/* How many processes have been started and not exited, as far as we know. */
+unsigned agent_processes(const struct agent_link *g);
 /* Is so much waiting that clients are to stop? */
 bool agent_is_full(const struct agent_link *g);

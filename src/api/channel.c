@@ -81,6 +81,16 @@ struct chan *chan_find(struct agent_link *g, uint32_t no)
 	return ch && ch->agent_no == no ? ch : NULL;
 }
 
+unsigned agent_processes(const struct agent_link *g)
+{
+	unsigned i, n = 0;
+
+	/* Each has one channel that its exit goes to. */
+	for (i = 0; i < g->n_slots; i++)
+		n += g->slot[i] && g->slot[i]->logs;
+	return n;
+}
+
 static void set_attach(struct chan *ch, const struct attach *at)
 {
 	int i;

@@ -66,7 +66,7 @@ static json_t *stats_json(const struct sandbox *s)
 		"memory_bytes", (json_int_t)u->mem_bytes, "disk_bytes",
 		(json_int_t)u->disk_bytes, "pids", (json_int_t)u->pids,
 		"oom_kills", (json_int_t)u->oom_kills, "processes",
-		(json_int_t)s->agent.n_chans, "output_bytes",
+		(json_int_t)agent_processes(&s->agent), "output_bytes",
 		(json_int_t)s->output_bytes, "created_at",
 		json_time(s->created_ms), "idle_ms",
 		(json_int_t)box_idle_ms(s));

@@ -81,9 +81,7 @@ uint64_t box_idle_ms(const struct sandbox *s)
 {
 	uint64_t now = clock_boot_ms();
 
-	return is_attached(s) || now < s->active_ms
-		       ? 0
-		       : now - s->active_ms;
+	return is_attached(s) || now < s->active_ms ? 0 : now - s->active_ms;
 }
 
 /* Whoever has worked since the last look, or has a client, was active. */

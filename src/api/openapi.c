@@ -286,7 +286,7 @@ static void add_route(json_t *paths, const struct route *r)
 			json_object_set_new(item, any[i], operation(r, any[i]));
 		return;
 	}
-	for (i = 0; r->method[i] && i < HTTP_METHOD_MAX; i++)
+	for (i = 0; i < HTTP_METHOD_MAX && r->method[i]; i++)
 		method[i] = (char)tolower((unsigned char)r->method[i]);
 	method[i] = '\0';
 	json_object_set_new(item, method, operation(r, method));

@@ -90,9 +90,10 @@ void proc_log_start(const struct sandbox *s, struct proc_note *n,
 		.box = s,
 		.who = n->by_somebody ? &n->who : NULL,
 		.request_id = *n->request_id ? n->request_id : NULL,
-		.data = take_ptr(n->data),
+		.data = n->data,
 	};
 
+	n->data = NULL;
 	json_object_set_new(entry.data, "number",
 			    json_integer((json_int_t)st->number));
 	json_object_set_new(entry.data, "pid",

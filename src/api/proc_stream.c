@@ -6,6 +6,7 @@
  */
 #include "api/proc_stream.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,8 +23,8 @@ static const char *const stream_names[2] = { "stdout", "stderr" };
 
 struct out {
 	struct buf held;
-	uint64_t offset; /* of what is held */
-	size_t given;    /* to the client, not yet acknowledged */
+	uint64_t next; /* offset of what is held, or comes */
+	size_t given;  /* to the client, not yet acknowledged */
 };
 
 struct proc_stream {
@@ -56,14 +57,29 @@ static void stream_gone(struct http_conn *c, void *owner)
 	stream_free(ps);
 }
 
+/* The offsets that the client has once it has this event. */
+static struct buf *begin_event(struct proc_stream *ps)
+{
+	char id[48];
+
+	snprintf(id, sizeof(id), "%llu.%llu",
+		 (unsigned long long)ps->out[0].next,
+		 (unsigned long long)ps->out[1].next);
+	return event_stream_begin(&ps->es, id);
+}
+
 static bool send_output(struct proc_stream *ps, unsigned i, size_t n)
 {
 	struct out *o = &ps->out[i];
-	struct buf *b = event_stream_begin(&ps->es, NULL);
 	const char *p = buf_data(&o->held);
+	uint64_t offset = o->next;
+	struct buf *b;
 
+	o->next += n;
+	o->given += n;
+	b = begin_event(ps);
 	buf_printf(b, "{\"type\":\"output\",\"stream\":\"%s\",\"offset\":%llu,",
-		   stream_names[i], (unsigned long long)o->offset);
+		   stream_names[i], (unsigned long long)offset);
 	if (http_is_utf8(p, n)) {
 		buf_puts(b, "\"data\":\"");
 		json_text_add(b, p, n);
@@ -73,8 +89,6 @@ static bool send_output(struct proc_stream *ps, unsigned i, size_t n)
 	}
 	buf_puts(b, "\"}");
 	buf_eat(&o->held, n);
-	o->offset += n;
-	o->given += n;
 	return event_stream_commit(&ps->es);
 }
 
@@ -153,11 +167,8 @@ static void on_output(struct process *p, unsigned stream, const void *data,
 		      size_t n)
 {
 	struct proc_stream *ps = container_of(p, struct proc_stream, proc);
-	struct out *o = &ps->out[stream - 1];
 
-	if (buf_len(&o->held) == 0)
-		o->offset = p->out[stream - 1] - n;
-	buf_add(&o->held, data, n);
+	buf_add(&ps->out[stream - 1].held, data, n);
 	if (!ps->waiting)
 		send_held(ps, false);
 }
@@ -166,12 +177,14 @@ static void on_gap(struct process *p, unsigned stream, uint64_t lost)
 {
 	struct proc_stream *ps = container_of(p, struct proc_stream, proc);
 
-	event_stream_send(&ps->es,
-			  json_pack("{s:s, s:s, s:I, s:I}", "type", "gap",
-				    "stream", stream_names[stream - 1],
-				    "offset", (json_int_t)p->out[stream - 1],
-				    "lost", (json_int_t)lost),
-			  NULL);
+	ps->out[stream - 1].next = p->out[stream - 1];
+	buf_printf(begin_event(ps),
+		   "{\"type\":\"gap\",\"stream\":\"%s\",\"offset\":%llu,"
+		   "\"lost\":%llu}",
+		   stream_names[stream - 1],
+		   (unsigned long long)p->out[stream - 1],
+		   (unsigned long long)lost);
+	event_stream_commit(&ps->es);
 }
 
 static void on_ended(struct process *p, const struct exit_info *x,
@@ -207,7 +220,7 @@ void proc_stream_start(struct api *a, struct http_conn *c, struct sandbox *s,
 	const char *tag = sp ? sp->tag : at->tag;
 	struct proc_stream *ps = xcalloc(1, sizeof(*ps));
 	struct err e = { 0 };
-	int r;
+	int i, r;
 
 	ps->proc.ops = &ops;
 	ps->proc.who = who;
@@ -217,6 +230,8 @@ void proc_stream_start(struct api *a, struct http_conn *c, struct sandbox *s,
 	ps->es.on_quiet = on_quiet;
 	if (tag)
 		memcpy(ps->tag, tag, strlen(tag));
+	for (i = 0; i < 2 && at; i++)
+		ps->out[i].next = at->out[i];
 	r = sp ? process_spawn(&ps->proc, s, sp, &e)
 	       : process_attach(&ps->proc, s, at, &e);
 	if (r < 0) {

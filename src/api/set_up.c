@@ -90,11 +90,11 @@ static void start_one(struct sandbox *s, size_t i, const char *command)
 
 static void start_all(struct sandbox *s)
 {
-	const json_t *command;
-	size_t i;
+	size_t i, n = json_array_size(s->spec.start);
 
-	json_array_foreach (s->spec.start, i, command)
-		start_one(s, i, json_string_value(command));
+	for (i = 0; i < n; i++)
+		start_one(s, i,
+			  json_string_value(json_array_get(s->spec.start, i)));
 }
 
 /* --- files --- */

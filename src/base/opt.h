@@ -30,7 +30,7 @@ struct opt {
 	char letter;      /* 0: none */
 	enum opt_kind kind;
 	void *to;
-	const char *arg; /* what --help calls the value; NULL for flags */
+	const char *arg;  /* what --help calls the value; NULL for flags */
 	const char *help; /* NULL: not shown */
 };
 

@@ -204,6 +204,7 @@ int registry_replay_add(struct registry *r, const struct replay_row *row,
 	return stmt_run(r, ST_REPLAY_ADD, "keep an answer", e);
 }
 
+/* NOLINTNEXTLINE(readability-function-size): a question and its callback */
 int registry_replay_get(struct registry *r, const char *project,
 			const char *key, uint64_t after_ms,
 			void (*fn)(void *arg, const struct replay_row *row),

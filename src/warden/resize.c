@@ -48,7 +48,7 @@ static void resize_done(struct job *j, const struct err *result)
 		err_clear(&e);
 		err_set(&e, ESRCH, "sandbox %s has ended", r->to.id);
 	}
-	if (e.code == 0) {
+	if (b && e.code == 0) {
 		b->spec.mem_bytes = r->to.mem_bytes;
 		b->spec.cpus_milli = r->to.cpus_milli;
 		b->spec.pids = r->to.pids;
@@ -97,11 +97,10 @@ void box_resize(struct warden *w, const struct resize_spec *to,
 	b->resizing = true;
 	rc = cgroup_fds_open(&r->fds, &w->cg, b->slot, &e);
 	if (rc == 0 && to->mem_bytes < r->old.mem_bytes) {
-		rc = job_start(&r->job, &e);
-		if (rc == 0)
+		if (job_start(&r->job, &e) == 0)
 			return; /* resize_done() comes */
 	} else if (rc == 0) {
-		rc = resize_work(&r->job, &e);
+		(void)resize_work(&r->job, &e); /* `e` says it as well */
 	}
 	resize_done(&r->job, &e);
 }

@@ -4,7 +4,9 @@
  * that was upgraded (the api role only relays and renumbers channels).
  *
  * A connection starts with a hello from each side; neither waits for the
- * other's before sending frames of the lowest version it named. Then frames:
+ * other's before sending frames of the lowest version it named. (A second
+ * hello of a client, in place of a frame, is a new client's: it is answered by
+ * one, and all channels of before are lost.) Then frames:
  *
  *	u32 length of the payload | u8 type | u8 flags | u16 zero | u32 channel
  *

@@ -2,8 +2,10 @@
 """The api role between hostile ends: agents that lie, flood and break their
 windows, clients that do the same, a warden that goes away."""
 
+import http.client
 import json
 import os
+import random
 import signal
 import socket
 import struct
@@ -13,6 +15,7 @@ import unittest
 
 import fake_warden
 import harness
+import websocket
 from fake_warden import (IMAGE_REMOVE, KILL, LAUNCH, LAUNCH_SPEC, Api, polite)
 from harness import (ACK, ATTACH, ATTACHED, DETACH, EXIT, FAILED, GAP, INPUT,
                      INPUT_ACK, INPUT_EOF, OUTPUT, OUTPUT_EOF, PING, PONG,
@@ -548,6 +551,143 @@ class HostileAgentOfHandlers(ApiCase):
         for conn in conns:
             conn.close()
         self.fds_settle(fds)
+
+
+class Chance(ApiCase):
+    """Agents that are nearly right, and clients of every kind: by chance."""
+
+    def agent(self, rng):
+        def number():
+            return rng.choice((0, 0, 1, 5, 1000, WINDOW, OFFSET_MAX,
+                               OFFSET_NOW, rng.randrange(2**64)))
+
+        def words():
+            n = rng.randrange(40)
+            return struct.pack("<II", rng.choice((0, 2, 17, 2**32 - 1)), n) + \
+                rng.randbytes(n) + b"\0"
+
+        def lie(peer, state, ch):
+            """One frame; what was said before makes most of them fit."""
+            kind = rng.choice((STARTED, ATTACHED, OUTPUT, OUTPUT, OUTPUT,
+                               OUTPUT_EOF, GAP, EXIT, FAILED, INPUT_ACK, PONG))
+            stream = rng.choice((1, 1, 1, 2, 2, 3))
+            at = state.setdefault((ch, stream), 0)
+            if rng.random() < 0.02:
+                at = number()
+            data = rng.randbytes(rng.choice((1, 3, 100, 9000)))
+            if kind == OUTPUT:
+                peer.output(ch, data, stream, at)
+                state[ch, stream] = (at + len(data)) % 2**64
+            elif kind in (GAP, OUTPUT_EOF):
+                to = at + rng.choice((0, 1, 5000)) if kind == GAP else at
+                peer.send(kind, ch, struct.pack("<BQ", stream, to % 2**64))
+                state[ch, stream] = to % 2**64
+            elif kind == STARTED:
+                peer.send(kind, ch, struct.pack("<II", 2, rng.randrange(9)))
+            elif kind == ATTACHED:
+                peer.attached(ch, rng.randrange(9), offset=number())
+            elif kind == EXIT:
+                peer.exit(ch, rng.randrange(300))
+            elif kind == FAILED:
+                peer.send(kind, ch, words())
+            elif kind == INPUT_ACK:
+                peer.send(kind, ch, struct.pack("<Q", number()))
+            else:
+                peer.send(kind, ch, rng.randbytes(rng.randrange(70)))
+
+        def behave(peer):
+            peer.hello()
+            state, known = {}, [1]
+            while True:
+                kind, ch, payload = peer.recv()
+                if kind == PING and rng.random() < 0.9:
+                    peer.send(PONG, ch, payload)
+                if kind in (SPAWN, ATTACH):
+                    known.append(ch)
+                    if rng.random() < 0.9:
+                        if kind == SPAWN:
+                            peer.send(STARTED, ch, struct.pack("<II", 2, 1))
+                        else:
+                            peer.attached(ch)
+                for _ in range(rng.randrange(6)):
+                    lie(peer, state, rng.choice(known[-4:]))
+        return behave
+
+    def client(self, rng, box):
+        path = f"/v1/sandboxes/{box}/processes"
+        what = rng.randrange(8)
+        if what == 0:
+            x = self.a.exec_wire(box)
+            x.sock.settimeout(0.3)
+            for n in range(1, 4):
+                if rng.random() < 0.5:
+                    x.spawn(["x"], channel=n)
+                else:
+                    x.attach(1, channel=n)
+            for _ in range(rng.randrange(20)):
+                kind, ch, p = x.recv()
+                if kind == OUTPUT and rng.random() < 0.7:
+                    stream, offset = struct.unpack_from("<BQ", p)
+                    x.send(ACK, ch, struct.pack("<BQ", stream,
+                                                offset + len(p) - 9))
+                if rng.random() < 0.1:
+                    x.send(DETACH, ch, b"\1")
+            x.close()
+            return
+        if what == 1:
+            ws = websocket.WebSocket(self.a.sock, f"/v1/sandboxes/{box}/terminal"
+                                     + rng.choice(("", "?process=1")), 0.3)
+            for _ in range(rng.randrange(10)):
+                ws.send(rng.choice((websocket.BINARY, websocket.TEXT)),
+                        rng.choice((b'{"resize":{"rows":1,"cols":2}}', b"x",
+                                    b'{"signal":9}', b'{"', b"\xff",
+                                    rng.randbytes(9000))))
+                ws.recv()
+            ws.close(rng.choice((None, 1000)))
+            return
+        method, where, body = rng.choice((
+            ("POST", path, b'{"argv":["x"]}'),
+            ("POST", path + "?stream=true", b'{"argv":["x"]}'),
+            ("GET", path + "/1", None), ("GET", path, None),
+            ("GET", path + "/1/wait", None),
+            ("POST", path + "/1/input?eof=true", b"x" * 300000),
+            ("POST", path + "/1/signal", b'{"signal":9}'),
+            ("POST", f"/v1/sandboxes/{box}/run",
+             b'{"argv":["x"],"input":"in","timeout":0.05}')))
+        self.a.api(method, where, body, timeout=rng.choice((0.05, 0.3)))
+
+    def test_chance(self):
+        seed = int(os.environ.get("CHANCE_SEED", time.time_ns() % 10**6))
+        print(f"# seed {seed}")
+        end = time.monotonic() + float(os.environ.get("CHANCE_SECONDS", 6))
+        self.w.behave = self.agent(random.Random(seed))
+        boxes = [self.a.create() for _ in range(3)]
+
+        def crowd(rng):
+            while time.monotonic() < end:
+                try:
+                    self.client(rng, rng.choice(boxes))
+                except (OSError, EOFError, WireError, websocket.Refused,
+                        http.client.HTTPException):
+                    pass
+                except (struct.error, ValueError) as e:
+                    failures.append(repr(e))
+        failures = []
+        threads = [threading.Thread(target=crowd, args=(random.Random(seed + n),))
+                   for n in range(1, 5)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        self.assertEqual(failures, [])
+        self.assertIsNone(self.a.proc.poll(), self.a.log()[-3000:])
+        self.w.behave = polite
+        for box in boxes:
+            self.a.rm(box)
+        box = self.a.create()
+        r = self.a.api("POST", f"/v1/sandboxes/{box}/run",
+                       {"argv": ["echo", "fine"]})
+        self.assertEqual(r.json["stdout"], "fine")
 
 
 class HostileClient(ApiCase):

@@ -44,7 +44,7 @@ class Events:
             if not line:
                 return
             if self.sse:
-                if line == b"\n":
+                if line == b"\n" or line.startswith(b"id: "):
                     continue
                 assert line.startswith(b"data: "), line
                 line = line[6:]
@@ -258,6 +258,35 @@ class ComingBack(ProcessCase):
         # And once more, when it has exited.
         last = self.connect(number).all()
         self.assertEqual((last.out["stdout"], last.exit["code"]), (want, 0))
+
+    def test_as_a_browser_does(self):
+        """The id of the last event is where it goes on."""
+        e = Events(self.i, "POST", self.path(),
+                   {"command": "echo abc; echo de >&2; cat; echo end",
+                    "stdin": True}, sse=True)
+        last = None
+        for line in e.r:
+            if line.startswith(b"id: "):
+                last = line[4:].strip().decode()
+            elif line.startswith(b"data: "):
+                e.take(json.loads(line[6:]))
+            if e.out == {"stdout": b"abc\n", "stderr": b"de\n"}:
+                break
+        e.close()
+        self.assertEqual(last, "4.3")
+        number = e.started["number"]
+        self.i.api("POST", self.path(f"/{number}/input?eof=true"), b"x")
+        r = self.i.api("GET", self.path(f"/{number}"),
+                       headers={"Accept": "text/event-stream",
+                                "Last-Event-ID": last})
+        events = [json.loads(line[6:]) for line in r.body.splitlines()
+                  if line.startswith(b"data: ")]
+        self.assertEqual("".join(x.get("data", "") for x in events), "xend\n")
+        for bad in ("x", "1", "1.", ".1", "1.2.3", "-1.0", "9" * 60):
+            with self.subTest(bad):
+                r = self.i.api("GET", self.path(f"/{number}"),
+                               headers={"Last-Event-ID": bad})
+                self.assertEqual(r.status, 400, r)
 
     def test_by_tag(self):
         self.start("echo one; sleep 60", tag="a-tag.1")

@@ -56,6 +56,7 @@ struct fake {
 /* What the host believes of a channel. */
 struct view {
 	bool open, greeted, mute;
+	bool leaving; /* it will be mute, behind what is under way */
 	uint32_t number;
 	uint64_t at[2], acked[2];
 	bool begun[2], eof[2];
@@ -280,7 +281,7 @@ static void host_frame(const struct frame *f)
 		break;
 	case FRAME_EXIT:
 		require(v->greeted && exit_get(f, &x) == 0);
-		require(v->mute || (v->eof[0] && v->eof[1]));
+		require(v->mute || v->leaving || (v->eof[0] && v->eof[1]));
 		*v = (struct view){ 0 };
 		break;
 	case FRAME_FAILED:
@@ -309,7 +310,13 @@ static void host_read(void)
 		host_greeted = r == 1;
 	}
 	while (host_greeted && (r = frame_get(&from_agent, &f)) != 0) {
-		require(r == 1);
+		if (r < 0) { /* the answer to a hello among raw bytes */
+			r = hello_get(&from_agent, &h);
+			require(blind && r >= 0);
+			if (r == 0)
+				break;
+			continue;
+		}
 		host_frame(&f);
 		buf_eat(&from_agent, FRAME_HEAD + f.len);
 	}
@@ -464,17 +471,23 @@ static void step_ack(struct program *g)
 static void step_detach(struct program *g)
 {
 	uint32_t channel = 1 + next(g) % CHANS;
-	uint8_t lost = next(g) & 1;
+	uint8_t flags = next(g) & DETACH_FLAGS_ALL;
 	struct buf b = { 0 };
 
 	if (!views[channel].open)
 		return;
 	/* All that was sent for it is read before the number is used again. */
-	frame_put(&b, FRAME_DETACH, 0, channel, &lost, 1);
+	frame_put(&b, FRAME_DETACH, 0, channel, &flags, 1);
 	host_send(&b);
-	turn();
-	host_read();
-	views[channel] = (struct view){ 0 };
+	views[channel].leaving = true;
+	do {
+		turn();
+		host_read();
+	} while (buf_len(&agent.out) > 0);
+	if (flags & DETACH_WATCH)
+		views[channel].mute = true;
+	else
+		views[channel] = (struct view){ 0 };
 }
 
 static void step_write(struct program *g)

@@ -97,6 +97,39 @@ disk_limit() {
 	[ "$size" -le 33554432 ] && [ "$size" -gt 16777216 ]
 }
 
+# Is there a sandbox with these, as the kernel has them?
+limits_are() { # MEMORY CPU PIDS
+	find /sys/fs/cgroup/system.slice/carrel-box.service -mindepth 1 \
+		-maxdepth 1 -name 'b*' | while read -r group; do
+		cat "$group/memory.max" "$group/user/memory.max" \
+			"$group/user/cpu.max" "$group/pids.max" | paste -sd' '
+	done | grep -qx "$1 $1 $2 100000 $3"
+}
+
+# Page cache is dropped for it, what processes hold is not taken away.
+other_limits() {
+	carrel update --memory 256M --cpus 1 --pids 40 "$box" &&
+		limits_are 268435456 100000 40 || return 1
+	in_box 'dd if=/dev/zero of=/home/user/cache bs=64k count=400; cat /home/user/cache >/dev/null' ||
+		return 1
+	carrel exec -d "$box" -- sh -c 'head -c 60000000 /dev/zero | tail -c 60000000 | sleep 20'
+	sleep 4
+	if carrel update --memory 32M "$box" 2>/tmp/why; then
+		echo "32M although more is used"
+		return 1
+	fi
+	grep 'too little' /tmp/why && limits_are 268435456 100000 40 || return 1
+	until_ok 120 carrel update --memory 64M --cpus 0.5 --pids 32 "$box" &&
+		limits_are 67108864 50000 32 && in_box 'rm /home/user/cache'
+}
+
+budget() {
+	other=$(carrel create --cpu-budget 2s) &&
+		carrel exec -d "$other" -- sh -c 'while :; do :; done' || return 1
+	until_ok 60 sh -c "carrel inspect $other | grep 'cpu budget of 2 s used'" &&
+		until_ok 10 sh -c "carrel usage -s | grep $(echo "$other" | cut -c1-12)"
+}
+
 # --- posture
 
 status_of() { # FIELD PID
@@ -288,6 +321,8 @@ t "pids limit" pids_limit
 t "cpu limit" cpu_limit
 t "disk limit" disk_limit
 in_box 'rm -f /home/user/big'
+t "other limits while it runs" other_limits
+t "cpu budget, usage" budget
 t "systemctl restart carrel leaves sandboxes running" \
 	restart_keeps_sandboxes systemctl restart carrel.service
 t "systemctl stop, start leaves sandboxes running" \

@@ -658,6 +658,31 @@ static void test_unread(void)
 	}
 }
 
+/* A hello in place of a frame: another peer is at the end of the same line. */
+static void test_second_hello(void)
+{
+	struct result r = start(1, 0, NULL, "echo one; sleep 0.2; echo two");
+	struct hello h = { WIRE_VERSION, WIRE_VERSION, 0, { 8 } };
+	struct buf out = { 0 };
+
+	while (r.end[0] < 4 && client_next(&c, REPLY_MS) == 1)
+		client_note(&c, &r, true);
+	hello_put(&out, &h);
+	client_send(&c, &out);
+	CHECK(client_next(&c, REPLY_MS) == -1 && hello_get(&c.in, &h) == 1);
+	/* The channel is free again; its process is there. */
+	attach_to_end(r.about.number, &r);
+	CHECK_STR(buf_str(&r.out[0]), "one\ntwo\n");
+	CHECK(!r.broken && r.exit.code == 0);
+	result_done(&r);
+	/* Half of one, and then something else. */
+	CHECK(write(c.fd, "\xff\xff\xff\xffwi", 6) == 6);
+	usleep(20000);
+	CHECK(write(c.fd, "\xff\xff\xff\xffwire", 8) == 8);
+	CHECK(client_next(&c, 2000) == 0);
+	reconnect();
+}
+
 /*
  * Four processes and eight channels, whatever comes next by chance: nobody may
  * ever see a wrong byte, and the agent must go on.
@@ -774,6 +799,7 @@ int main(int argc, char **argv)
 	test_hostile();
 	test_ack_of_nothing();
 	test_unread();
+	test_second_hello();
 	test_chance();
 	if (getenv("AGENT_LONG"))
 		test_lost_long();
