@@ -31,6 +31,7 @@
 
 #include "agent/child.h"
 #include "agent/ring.h"
+#include "agent/table.h"
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/list.h"
@@ -39,7 +40,7 @@
 #include "wire/ps.h"
 
 enum {
-	PROCS_MAX = 1024,             /* that have not exited, or are read */
+	PROCS_MAX = 2048,             /* that have not exited, or are read */
 	CHANS_MAX = 2 * CHANNELS_MAX, /* those that will be refused, too */
 	ASKED_MAX = 8 * SPAWN_MAX,    /* requests that are still arriving */
 	INPUT_WAIT_MAX = 4 * WIRE_WINDOW, /* input of one process, of all */
@@ -97,6 +98,7 @@ struct tap {
  */
 struct chan {
 	struct list node, of_proc; /* in agent.chans and proc.chans */
+	struct entry by_number;
 	struct agent *agent;
 	struct proc *proc; /* NULL while its request arrives */
 	struct deferred deferred;
@@ -126,6 +128,7 @@ enum proc_state { PROC_STARTING, PROC_RUNNING, PROC_EXITED };
 
 struct proc {
 	struct list node; /* in agent.procs, or in agent.kept */
+	struct entry by_number, by_pid;
 	struct list chans;
 	struct agent *agent;
 	struct deferred deferred;
@@ -173,6 +176,7 @@ struct agent {
 	struct buf in, out; /* of the connection */
 	struct list chans, procs, kept, ready, sinks;
 	unsigned n_chans, n_procs, n_kept, n_sinks;
+	struct table chan_numbers, proc_numbers, proc_pids;
 	size_t kept_bytes;
 	uint32_t last_number;
 	struct timer kept_timer;

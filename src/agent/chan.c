@@ -12,15 +12,10 @@
 
 struct chan *chan_find(struct agent *a, uint32_t number)
 {
-	struct list *pos, *tmp;
+	struct entry *e;
 
-	list_each (pos, tmp, &a->chans) {
-		struct chan *c = container_of(pos, struct chan, node);
-
-		if (c->number == number)
-			return c;
-	}
-	return NULL;
+	e = table_find(&a->chan_numbers, number);
+	return e ? container_of(e, struct chan, by_number) : NULL;
 }
 
 struct chan *chan_new(struct agent *a, uint32_t number)
@@ -33,6 +28,7 @@ struct chan *chan_new(struct agent *a, uint32_t number)
 	list_init(&c->out[0].ready);
 	list_init(&c->out[1].ready);
 	list_add(&a->chans, &c->node);
+	table_add(&a->chan_numbers, &c->by_number, number);
 	a->n_chans++;
 	return c;
 }
@@ -50,6 +46,7 @@ static void chan_drop(struct chan *c)
 	list_del(&c->out[1].ready);
 	list_del(&c->of_proc);
 	list_del(&c->node);
+	table_del(&a->chan_numbers, &c->by_number);
 	a->n_chans--;
 	if (c->proc && !c->mute)
 		c->proc->n_readers--;

@@ -2,10 +2,10 @@
  * The child half of a spawn. The order is the security of it:
  *
  *   group			while we still may
- *   session, limits, filter	all that no plan is needed for; a child made
+ *   session, filter		all that no plan is needed for; a child made
  *				ahead waits here (spare.c)
  *   processors, terminal,	everything else is closed
- *   0 1 2, signals
+ *   0 1 2, limits, signals
  *   groups, gid, uid		SECBIT_NO_SETUID_FIXUP: keeps capabilities
  *   bounding set, securebits,	so each set is cleared by hand; uid 0 keeps
  *   ambient, permitted...	SUDO_CAPS, everybody else nothing
@@ -206,18 +206,11 @@ static int MUST_CHECK place_files(const struct plan *p, int *status_fd,
 	return 0;
 }
 
-static int MUST_CHECK set_limits(struct err *e)
+/* Set by the launcher: with 0 a piped core_pattern would still run. */
+static int MUST_CHECK check_limits(struct err *e)
 {
-	struct rlimit files, core;
+	struct rlimit core;
 
-	if (getrlimit(RLIMIT_NOFILE, &files) < 0)
-		return err_sys(e, "read the limit of open files");
-	if (files.rlim_cur > SOFT_NOFILE) {
-		files.rlim_cur = SOFT_NOFILE;
-		if (setrlimit(RLIMIT_NOFILE, &files) < 0)
-			return err_sys(e, "limit open files");
-	}
-	/* Set by the launcher: with 0 a piped core_pattern would still run. */
 	if (getrlimit(RLIMIT_CORE, &core) < 0)
 		return err_sys(e, "read the limit of core dumps");
 	if (WALL(RLIMITS) && (core.rlim_cur != 1 || core.rlim_max != 1))
@@ -225,19 +218,22 @@ static int MUST_CHECK set_limits(struct err *e)
 	return 0;
 }
 
-/* Not earlier: until its descriptors are in their places, a child has ours. */
+/*
+ * Not earlier: until its descriptors are in their places, a child has ours,
+ * which may be thousands.
+ */
 static int MUST_CHECK limit_files(const struct confine *c, struct err *e)
 {
 	struct rlimit files;
 
-	if (c->nofile == 0)
-		return 0;
 	if (getrlimit(RLIMIT_NOFILE, &files) < 0)
 		return err_sys(e, "read the limit of open files");
 	/* The host may give less than what is asked for. */
-	if (files.rlim_max > c->nofile)
+	if (c->nofile > 0 && files.rlim_max > c->nofile)
 		files.rlim_max = c->nofile;
 	files.rlim_cur = files.rlim_max;
+	if (c->nofile == 0 && files.rlim_cur > SOFT_NOFILE)
+		files.rlim_cur = SOFT_NOFILE;
 	if (setrlimit(RLIMIT_NOFILE, &files) < 0)
 		return err_sys(e, "limit open files");
 	return 0;
@@ -428,7 +424,7 @@ int child_prepare(const struct confine *c, struct err *e)
 		return r;
 	if (setsid() < 0)
 		return err_sys(e, "start a session");
-	r = set_limits(e);
+	r = check_limits(e);
 	if (r == 0 && WALL(SECCOMP)) {
 		r = seccomp_install(settled ? &filter_child : &filter_sandbox);
 		if (r < 0)

@@ -19,16 +19,27 @@ enum {
 	REAP_PAUSE_MS = 1,
 };
 
-static struct proc *find_in(struct list *list, uint32_t number, const char *tag)
+static struct proc *find_tag(struct list *list, const char *tag)
 {
 	struct list *pos, *tmp;
 
 	list_each (pos, tmp, list) {
 		struct proc *p = container_of(pos, struct proc, node);
 
-		if (p->builtin)
-			continue;
-		if (number ? p->number == number : strcmp(p->tag, tag) == 0)
+		if (!p->builtin && strcmp(p->tag, tag) == 0)
+			return p;
+	}
+	return NULL;
+}
+
+static struct proc *find_number(struct agent *a, uint32_t number)
+{
+	struct entry *e;
+
+	table_each (e, &a->proc_numbers, number) {
+		struct proc *p = container_of(e, struct proc, by_number);
+
+		if (!p->builtin)
 			return p;
 	}
 	return NULL;
@@ -36,9 +47,12 @@ static struct proc *find_in(struct list *list, uint32_t number, const char *tag)
 
 struct proc *proc_find(struct agent *a, uint32_t number, const char *tag)
 {
-	struct proc *p = find_in(&a->procs, number, tag);
+	struct proc *p;
 
-	return p ? p : find_in(&a->kept, number, tag);
+	if (number)
+		return find_number(a, number);
+	p = find_tag(&a->procs, tag);
+	return p ? p : find_tag(&a->kept, tag);
 }
 
 /* Of a process that lives as long as 2^32 others, too. */
@@ -46,7 +60,7 @@ static uint32_t next_number(struct agent *a)
 {
 	do
 		a->last_number++;
-	while (a->last_number == 0 || proc_find(a, a->last_number, ""));
+	while (a->last_number == 0 || find_number(a, a->last_number));
 	return a->last_number;
 }
 
@@ -68,6 +82,7 @@ struct proc *proc_new(struct agent *a)
 		list_init(&p->out[i].paced.node);
 	}
 	list_add(&a->procs, &p->node);
+	table_add(&a->proc_numbers, &p->by_number, p->number);
 	a->n_procs++;
 	return p;
 }
@@ -89,6 +104,8 @@ void proc_drop(struct proc *p)
 	free(p->args);
 	timer_del(&a->loop, &p->lost);
 	list_del(&p->node);
+	table_del(&a->proc_numbers, &p->by_number);
+	table_del(&a->proc_pids, &p->by_pid);
 	a->n_procs--;
 	loop_defer(&a->loop, &p->deferred, proc_free);
 }
@@ -142,6 +159,7 @@ int proc_watch(struct proc *p, struct err *e)
 	int i, r = 0;
 
 	p->state = PROC_STARTING;
+	table_add(&p->agent->proc_pids, &p->by_pid, (uint32_t)p->pid);
 	for (i = 0; i < 2 && r == 0; i++)
 		if (p->out[i].io.fd >= 0)
 			r = stream_open(&p->out[i], (uint8_t)(i + 1));
@@ -232,12 +250,12 @@ static void proc_exited(struct proc *p, int status, const struct rusage *ru)
 
 static struct proc *find_pid(struct agent *a, pid_t pid)
 {
-	struct list *pos, *tmp;
+	struct entry *e;
 
-	list_each (pos, tmp, &a->procs) {
-		struct proc *p = container_of(pos, struct proc, node);
+	table_each (e, &a->proc_pids, (uint32_t)pid) {
+		struct proc *p = container_of(e, struct proc, by_pid);
 
-		if (p->pid == pid && p->state != PROC_EXITED)
+		if (p->state != PROC_EXITED)
 			return p;
 	}
 	return NULL;

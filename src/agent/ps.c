@@ -15,6 +15,8 @@
 #include "base/fd.h"
 #include "base/str.h"
 
+_Static_assert(PROCS_MAX + KEPT_MAX <= PS_RECORDS_MAX, "all can be told");
+
 static const struct agent *the_agent;
 
 void ps_init(const struct agent *a)

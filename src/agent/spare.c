@@ -1,6 +1,6 @@
 /*
  * One child made ahead, while nothing else is to be done: it has joined the
- * group of user processes and has their session, limits and filter, and waits
+ * group of user processes and has their session and filter, and waits
  * for its plan. A spawn then pays for neither a fork nor a filter. (A builtin
  * needs a fork of the agent as it is now.)
  *

@@ -132,11 +132,8 @@ static void on_drained(struct endpoint *ep)
 	if (g->starved)
 		feed_starved(g);
 
-	list_each (n, next, &g->relays) {
-		struct relay *r = container_of(n, struct relay, node);
-
-		endpoint_resume(&r->ep);
-	}
+	list_each (n, next, &g->relays)
+		relay_resume(container_of(n, struct relay, node));
 }
 
 static int frame_pong(struct agent_link *g, const struct frame *f, uint8_t *raw)

@@ -58,7 +58,7 @@ struct chan {
 
 struct agent_link {
 	struct endpoint ep;
-	struct chan **slot; /* agent_no & 255 */
+	struct chan **slot; /* by the low bits of agent_no */
 	unsigned n_slots, n_chans;
 	unsigned n_watchers; /* of them, those that wait for an exit only */
 	unsigned n_connections;

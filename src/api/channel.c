@@ -12,7 +12,14 @@
 #include "api/proc_log.h"
 
 /* So many at most of an agent's channels: clients need some, too. */
-enum { WATCHERS_MAX = CHANNELS_MAX * 3 / 4 };
+enum { WATCHERS_MAX = CHANNELS_MAX / 2 };
+/* A number is a generation and, below it, the slot. */
+enum {
+	SLOT_BITS = 10,
+	SLOT_MASK = (1 << SLOT_BITS) - 1,
+	GENERATION_MASK = UINT32_MAX >> SLOT_BITS,
+};
+_Static_assert(CHANNELS_MAX == SLOT_MASK + 1, "slots double up to this");
 
 static const struct chan_ops watcher;
 
@@ -50,10 +57,10 @@ struct chan *chan_new(struct agent_link *g, const struct chan_ops *ops,
 	if (free_slot(g, &slot) < 0)
 		return NULL;
 	/*
-	 * A number is not used again for 2^24 channels: frames that are
+	 * A number is not used again for 2^22 channels: frames that are
 	 * under way for an old one are never taken for the new one's.
 	 */
-	g->generation = (g->generation + 1) & 0xffffff;
+	g->generation = (g->generation + 1) & GENERATION_MASK;
 	if (g->generation == 0)
 		g->generation = 1;
 	ch = xcalloc(1, sizeof(*ch));
@@ -61,7 +68,7 @@ struct chan *chan_new(struct agent_link *g, const struct chan_ops *ops,
 	ch->ops = ops;
 	ch->owner = owner;
 	ch->owner_no = owner_no;
-	ch->agent_no = g->generation << 8 | slot;
+	ch->agent_no = g->generation << SLOT_BITS | slot;
 	ch->connection = g->n_connections;
 	list_init(&ch->node);
 	g->slot[slot] = ch;
@@ -75,9 +82,9 @@ struct chan *chan_find(struct agent_link *g, uint32_t no)
 {
 	struct chan *ch;
 
-	if ((no & 255) >= g->n_slots)
+	if ((no & SLOT_MASK) >= g->n_slots)
 		return NULL;
-	ch = g->slot[no & 255];
+	ch = g->slot[no & SLOT_MASK];
 	return ch && ch->agent_no == no ? ch : NULL;
 }
 
@@ -108,7 +115,7 @@ void chan_attach(struct chan *ch, const struct attach *at)
 
 void chan_unlink(struct chan *ch)
 {
-	ch->agent->slot[ch->agent_no & 255] = NULL;
+	ch->agent->slot[ch->agent_no & SLOT_MASK] = NULL;
 	ch->agent->n_chans--;
 	ch->agent->n_watchers -= ch->ops == &watcher;
 	if (ch->ops != &watcher)

@@ -11,8 +11,6 @@
 #include "base/loop.h"
 #include "wire/ps.h"
 
-enum { PS_RECORDS_MAX = 2048 };
-
 /* Embedded in its owner; zero-initialise. */
 struct ps_query {
 	/* A process that somebody asked for; false: that is too much. */

@@ -4,7 +4,9 @@
  * its requests get the sandbox's environment in front.
  *
  * What waits for a slow client is bounded by the windows of its channels; an
- * agent that fills the queue with tiny frames instead is stopped.
+ * agent that fills the queue with tiny frames instead is stopped. That costs
+ * the other clients of the sandbox, so a client cannot bring it about: with a
+ * long queue it gets no further channel.
  */
 #include "api/relay.h"
 
@@ -94,6 +96,7 @@ static void relay_finish(struct relay *r)
 static void relay_ended(struct relay *r, uint32_t no)
 {
 	r->n_chans--;
+	r->owed = buf_len(&r->ep.out);
 	if (!r->run || no != 1 || r->finishing)
 		return;
 	/* The answer is under way: the sandbox's end is no longer waited for.
@@ -119,9 +122,23 @@ static void relay_fail(struct relay *r, uint32_t no, int code, const char *msg)
 /* Does the client take so little that its agent is to stop? */
 static bool is_full(const struct relay *r)
 {
-	size_t windows = (size_t)(r->n_chans + 1) * 2 * WIRE_WINDOW;
+	size_t windows = (size_t)(r->n_chans + 1) * 2 * WIRE_WINDOW + r->owed;
 
+	if (windows > CLIENT_MAX)
+		windows = CLIENT_MAX;
 	return buf_len(&r->ep.out) > windows + CLIENT_SLACK;
+}
+
+/* Is there more for it than one process may have written? */
+static bool is_slow(const struct relay *r)
+{
+	return buf_len(&r->ep.out) > 2 * WIRE_WINDOW + CLIENT_SLACK;
+}
+
+void relay_resume(struct relay *r)
+{
+	if (!is_slow(r) && !(r->box && agent_is_full(&r->box->agent)))
+		endpoint_resume(&r->ep);
 }
 
 static int chan_frame(struct chan *ch, const struct frame *f, uint8_t *raw,
@@ -354,6 +371,11 @@ static int pass_on(struct relay *r, const struct frame *f, uint8_t *raw)
 	return FRAME_GO_ON;
 }
 
+static bool is_new_chan(const struct frame *f)
+{
+	return f->type == FRAME_SPAWN || f->type == FRAME_ATTACH;
+}
+
 static int on_frame(struct endpoint *ep, const struct frame *f, uint8_t *raw)
 {
 	struct relay *r = container_of(ep, struct relay, ep);
@@ -371,9 +393,12 @@ static int on_frame(struct endpoint *ep, const struct frame *f, uint8_t *raw)
 		rc = frame_ping(r, f, raw);
 	else
 		rc = pass_on(r, f, raw);
-	if (rc == FRAME_GO_ON && r->box && agent_is_full(&r->box->agent))
-		rc = FRAME_STOP;
-	return rc;
+	if (rc != FRAME_GO_ON)
+		return rc;
+	if (r->box && agent_is_full(&r->box->agent))
+		return FRAME_STOP;
+	/* Not for other frames: it may have to send to come to reading. */
+	return is_new_chan(f) && is_slow(r) ? FRAME_STOP : FRAME_GO_ON;
 }
 
 static void on_lost(struct endpoint *ep, int why)
@@ -391,8 +416,10 @@ static void on_drained(struct endpoint *ep)
 {
 	struct relay *r = container_of(ep, struct relay, ep);
 
+	r->owed = 0;
 	if (r->box)
 		endpoint_resume(&r->box->agent.ep);
+	relay_resume(r);
 	finish_if_flushed(r);
 }
 

@@ -25,6 +25,8 @@ enum {
 	PING_MAX = 64,             /* bytes */
 	PINGS_MAX = 16,            /* unanswered, per client */
 	CLIENT_SLACK = 256 * 1024, /* control frames queued for a client */
+	/* The most that waits for one, however many channels it has. */
+	CLIENT_MAX = 256 * 2 * WIRE_WINDOW,
 };
 
 struct relay {
@@ -34,6 +36,7 @@ struct relay {
 	struct endpoint ep;
 	struct list chans;
 	unsigned n_chans, n_pings;
+	size_t owed; /* queued when the last channel ended; 0: it was taken */
 	struct buf spawn; /* a request that comes in several frames */
 	uint32_t spawn_no;
 	struct identity who;
@@ -50,5 +53,7 @@ struct relay {
  */
 int relay_start(struct api *a, struct http_conn *c, struct sandbox *s,
 		const struct identity *who, bool run, struct err *e) MUST_CHECK;
+/* Its agent takes frames again. */
+void relay_resume(struct relay *r);
 /* The sandbox is gone: its clients follow when they have heard. */
 void relays_finish(struct sandbox *s);

@@ -51,7 +51,7 @@ enum {
 	HELLO_LEN = 32,
 	SPAWN_MAX = 1024 * 1024, /* a whole spawn request, over its frames */
 	ARGS_MAX = 8192,         /* words in argv, and in env */
-	CHANNELS_MAX = 256,      /* per agent connection */
+	CHANNELS_MAX = 1024,     /* per agent connection */
 	TAG_MAX = 64,
 	SIGNAL_MAX = 64,
 };

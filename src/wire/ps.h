@@ -20,6 +20,7 @@ enum {
 	PS_ARGS_MAX = 4096, /* of an argument list; what is behind is cut */
 	PS_USER_MAX = 64,
 	PS_RECORD_MAX = PS_ARGS_MAX + 1024,
+	PS_RECORDS_MAX = 2560, /* PS_PROC, that an agent keeps */
 };
 
 enum ps_kind { PS_PROC = 1, PS_TASK };

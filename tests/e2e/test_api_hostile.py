@@ -24,6 +24,7 @@ from harness import (ACK, ATTACH, ATTACHED, DETACH, EXIT, FAILED, GAP, INPUT,
 
 EPROTO, ENOTCONN = 71, 107
 OFFSET_NOW, OFFSET_NONE, OFFSET_MAX = 2**64 - 1, 2**64 - 2, 2**63 - 1
+CHANNELS = 1024
 
 
 def hostile(action):
@@ -474,7 +475,7 @@ class HostileAgentOfHandlers(ApiCase):
                 "number 0": record(number=0), "state 9": record(state=9),
                 "kind 7": record(kind=7), "cut 2": record(cut=2),
                 "no end": record(b"x"), "a long tag": record(tag=b"t" * 65),
-                "too many": record() * 2049,
+                "too many": record() * 2561,
                 "too many words": record(bytes(4096)) * 17,
                 "without an end": record() * 40000}.items():
             with self.subTest(name):
@@ -813,11 +814,44 @@ class HostileClient(ApiCase):
     def test_too_many_processes(self):
         box = self.a.create()
         x = self.a.exec_wire(box)
-        for n in range(256):
+        for n in range(CHANNELS):
             x.spawn(["sleep"], channel=n + 1)
             self.assertEqual(x.recv()[:2], (STARTED, n + 1))
-        x.spawn(["sleep"], channel=1000)
-        self.assertEqual(x.recv()[:2], (FAILED, 1000))
+        x.spawn(["sleep"], channel=9999)
+        self.assertEqual(x.recv()[:2], (FAILED, 9999))
+
+    def test_client_that_reads_nothing(self):
+        """What it did not take of processes that ended is kept, up to a
+        limit, and is not to the cost of others."""
+        size = 200000
+
+        def behave(peer):
+            peer.hello()
+            while True:
+                channel, argv, _ = peer.spawned()
+                n = int(argv[1])
+                peer.send(STARTED, channel, struct.pack("<II", 2, 1))
+                for at in range(0, n, 50000):
+                    peer.output(channel, b"z" * min(50000, n - at), 1, at)
+                peer.exit(channel)
+        self.w.behave = behave
+        box = self.a.create()
+        before = self.a.rss()
+        x = self.a.exec_wire(box)
+        for n in range(8):
+            x.spawn(["write", str(size)], channel=n + 1)
+        y = self.a.exec_wire(box, timeout=3 * SLOW)
+        for n in range(8, 80):
+            x.spawn(["write", str(size)], channel=n + 1)
+            y.spawn(["write", "10"])
+            self.assertEqual(y.finish(ack=False)[1], b"z" * 10)
+        self.assertLess(self.a.rss() - before, (8 << 20) * SLOW)
+        got = ended = 0
+        while ended < 80:
+            kind, _, p = x.recv()
+            got += len(p) - 9 if kind == OUTPUT else 0
+            ended += kind == EXIT
+        self.assertEqual(got, 80 * size)
 
     def test_client_leaves(self):
         """Its processes are told: nobody listens any more."""
@@ -955,7 +989,7 @@ class HostileClient(ApiCase):
                     peer.attached(channel)
         self.w.behave = behave
         x = self.a.exec_wire(self.a.create())
-        for n in range(600):
+        for n in range(2 * CHANNELS):
             x.attach(1, channel=1)
             self.assertEqual(x.recv()[:2], (ATTACHED, 1))
             x.send(DETACH, 1, b"\1")
@@ -972,13 +1006,13 @@ class HostileClient(ApiCase):
                     peer.exit(channel)
         self.w.behave = behave
         x = self.a.exec_wire(self.a.create())
-        for n in range(256):
+        for n in range(CHANNELS):
             x.attach(1, channel=n + 1)
             x.send(DETACH, n + 1, b"\1")
-        x.attach(1, channel=1000)
+        x.attach(1, channel=9999)
         while True:
             kind, channel, payload = x.recv()
-            if channel == 1000:
+            if channel == 9999:
                 break
         self.assertEqual((kind, struct.unpack_from("<I", payload)[0]),
                          (FAILED, 24))

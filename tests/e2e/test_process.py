@@ -913,5 +913,49 @@ class Terminal(ProcessCase):
         self.assertEqual(r.exception.args[0], 404)
 
 
+class Many(harness.Case):
+    """As many streams at once as a sandbox of some size needs."""
+    COUNT, SIZE = 500, 65536
+
+    def setUp(self):
+        self.box = self.i.create(pids=2 * self.COUNT)
+
+    def tearDown(self):
+        self.i.rm(self.box)
+        super().tearDown()
+
+    def test_connections(self):
+        wires = [self.i.exec_wire(self.box, 60 * SLOW)
+                 for _ in range(self.COUNT)]
+        for x in wires:
+            x.spawn(["head", "-c", str(self.SIZE), "/dev/zero"])
+        for x in wires:
+            code, out, _ = x.finish()[:3]
+            self.assertEqual((code, len(out)), (0, self.SIZE))
+            x.close()
+
+    def test_channels(self):
+        """All on one connection; none ends before all have started."""
+        x = self.i.exec_wire(self.box, 60 * SLOW)
+        left = {n + 1: self.SIZE for n in range(self.COUNT)}
+        for n in left:
+            x.spawn(["sh", "-c", f"read x; head -c {self.SIZE} /dev/zero"],
+                    channel=n, flags=2)
+        for _ in left:
+            self.assertEqual(x.recv()[0], harness.STARTED)
+        for n in left:
+            x.send(harness.INPUT, n, struct.pack("<Q", 0) + b"\n")
+        ended = 0
+        while ended < self.COUNT:
+            kind, n, p = x.recv()
+            self.assertNotEqual(kind, harness.FAILED, p)
+            if kind == harness.OUTPUT:
+                left[n] -= len(p) - 9
+            elif kind == harness.EXIT:
+                self.assertEqual((p[:5], left[n]), (bytes(5), 0))
+                ended += 1
+        x.close()
+
+
 if __name__ == "__main__":
     harness.main()
