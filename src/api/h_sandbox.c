@@ -9,6 +9,7 @@
 
 #include "api/api.h"
 #include "api/box_json.h"
+#include "api/box_log.h"
 #include "api/relay.h"
 #include "api/reply.h"
 #include "api/routes.h"
@@ -48,31 +49,6 @@ static void create_failed(struct create *cr, const struct err *e)
 	create_free(cr);
 }
 
-static void log_step(struct create *cr, const char *type, json_t *data)
-{
-	const struct audit entry = { .type = type,
-				     .box = cr->box,
-				     .who = &cr->who,
-				     .request_id = http_request_id(cr->conn),
-				     .data = data };
-
-	audit_add(cr->api, &entry);
-}
-
-/* Without its environment: that has people's secrets. */
-static json_t *what_was_asked(const struct sandbox *s, bool run)
-{
-	const struct spec *p = &s->spec;
-
-	return json_pack("{s:s, s:s, s:s?, s:b, s:f, s:I, s:I, s:I, s:I}",
-			 "image", p->image, "image_id", s->image_id, "name",
-			 *p->name ? p->name : NULL, "run", run, "cpus",
-			 (double)p->cpus_milli / 1000, "memory",
-			 (json_int_t)p->mem_bytes, "disk",
-			 (json_int_t)p->disk_bytes, "pids", (json_int_t)p->pids,
-			 "timeout", (json_int_t)(p->timeout_ms / 1000));
-}
-
 /* The row and, if it may be asked for again, the answer: one commit. */
 static int tell(struct create *cr, const char *spec, const char *answer,
 		struct err *e)
@@ -101,7 +77,7 @@ static void created(struct create *cr)
 	struct err e = { 0 };
 	struct sandbox *s = cr->box;
 
-	log_step(cr, "sandbox.ready", NULL);
+	box_log_ready(s, &cr->who, cr->conn);
 	if (cr->run) {
 		if (relay_start(cr->api, cr->conn, s, &cr->who, true, &e) < 0) {
 			log_warn("sandbox=%s %s", s->id, e.msg);
@@ -152,8 +128,7 @@ static void create_body(struct http_conn *c, char *body, size_t n, void *owner)
 		r = box_create(cr->api, who_project(&cr->who), &spec, cr->run,
 			       &cr->box, &e);
 	if (r >= 0)
-		log_step(cr, "sandbox.create",
-			 what_was_asked(cr->box, cr->run));
+		box_log_create(cr->box, &cr->who, c, cr->run);
 	if (r < 0)
 		create_failed(cr, &e);
 	else if (r == 1)

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "api/api.h"
+#include "api/box_log.h"
 #include "api/json_text.h"
 #include "api/proc_json.h"
 #include "api/process.h"
@@ -260,16 +261,6 @@ static void on_timeout(struct timer *t)
 	timer_set(&r->api->loop, t, KILL_MS, never_ended);
 }
 
-static void on_started(struct process *p)
-{
-	struct run *r = container_of(p, struct run, proc);
-
-	if (r->request.timeout_ms)
-		timer_set(&r->api->loop, &r->timeout, r->request.timeout_ms,
-			  on_timeout);
-	give_input(p);
-}
-
 static void on_output(struct process *p, unsigned stream, const void *data,
 		      size_t n)
 {
@@ -291,7 +282,7 @@ static void on_ended(struct process *p, const struct exit_info *x,
 }
 
 static const struct process_ops ops = {
-	.started = on_started,
+	.started = give_input,
 	.output = on_output,
 	.room = give_input,
 	.ended = on_ended,
@@ -306,6 +297,9 @@ static void run_in(struct run *r, struct sandbox *s)
 	r->proc.request_id = http_request_id(r->conn);
 	if (process_spawn(&r->proc, s, &r->request.spawn, &e) < 0)
 		run_fail(r, &e);
+	else if (r->request.timeout_ms)
+		timer_set(&r->api->loop, &r->timeout, r->request.timeout_ms,
+			  on_timeout);
 }
 
 /* --- requests --- */
@@ -367,12 +361,18 @@ void h_process_run(struct api *a, struct http_conn *c, const struct call *call)
 
 /* --- in a sandbox of its own --- */
 
+static void run_in_own(struct run *r)
+{
+	box_log_ready(r->box, &r->call.who, r->conn);
+	run_in(r, r->box);
+}
+
 static void on_box(void *arg, struct sandbox *s, const struct err *e)
 {
 	struct run *r = arg;
 
 	if (s) {
-		run_in(r, s);
+		run_in_own(r);
 		return;
 	}
 	r->box = NULL;
@@ -402,11 +402,13 @@ static void once_body(struct http_conn *c, char *body, size_t n, void *owner)
 
 	if (rc == 0)
 		rc = make_box(r, &e);
+	if (rc >= 0)
+		box_log_create(r->box, &r->call.who, c, true);
 	if (rc < 0) {
 		reply_err(r->api, c, &e);
 		run_free(r);
 	} else if (rc == 1) {
-		run_in(r, r->box);
+		run_in_own(r);
 	} else {
 		box_on_ready(r->box, on_box, r);
 	}

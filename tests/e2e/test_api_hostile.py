@@ -552,6 +552,10 @@ class HostileAgentOfHandlers(ApiCase):
         for conn in conns:
             conn.close()
         self.fds_settle(fds)
+        r = self.a.api("POST", f"/v1/sandboxes/{box}/run",
+                       {"argv": ["x"], "timeout": 0.2})
+        self.assertEqual((r.status, r.json["exit"], r.json["timed_out"]),
+                         (200, None, True))
 
 
 class Chance(ApiCase):

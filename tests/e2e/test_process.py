@@ -620,12 +620,25 @@ class RunToTheEnd(ProcessCase):
         self.assertEqual(r.json["stdout"].splitlines()[0], "b")
         self.assertTrue(r.json["sandbox"])
         wait_for("it is gone", lambda: self.i.ids() == before, 5 * SLOW)
+        said = wait_for("its end is in the log", lambda: [
+            t for t in self.said_of(r.json["sandbox"])
+            if t == "sandbox.end"] and self.said_of(r.json["sandbox"]),
+            5 * SLOW)
+        self.assertEqual(said, ["sandbox.create", "sandbox.ready",
+                                "process.start", "process.exit",
+                                "sandbox.end"])
         self.refused(400, "bad_request", "POST", "/v1/run",
                      {"spec": {"zzz": 1}, "command": "true"})
         self.refused(400, "spawn_failed", "POST", "/v1/run",
                      {"argv": ["none"]})
         self.refused(400, "bad_request", "POST", "/v1/run", {})
         wait_for("nothing is left", lambda: self.i.ids() == before, 5 * SLOW)
+
+    def said_of(self, box):
+        """Types of entries in the log, but those of requests."""
+        r = self.i.api("GET", f"/v1/sandboxes/{box}/log?limit=1000")
+        types = [json.loads(line)["type"] for line in r.body.splitlines()]
+        return [t for t in types if t != "api.call"]
 
     def test_once_and_the_client_leaves(self):
         before = self.i.ids()
