@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "api/api.h"
+#include "api/ended.h"
 #include "api/proc_json.h"
 #include "api/reply.h"
 #include "api/routes.h"
@@ -34,16 +35,13 @@ static int find_box(struct api *a, const struct call *call, const char *ref,
 		    struct event_filter *f, struct err *e)
 {
 	const struct sandbox *s = box_find(a, &call->who, ref, e);
+	const struct ended *x = s ? NULL : ended_find(a, &call->who, ref);
 
-	if (s) {
-		memcpy(f->box, s->id, ID_CAP);
-		f->since_ms = s->created_ms;
-		return 0;
-	}
-	if (!id_valid(ref))
+	if (!s && !x && !id_valid(ref))
 		return -e->code;
 	err_clear(e);
-	memcpy(f->box, ref, ID_CAP);
+	memcpy(f->box, s ? s->id : x ? x->id : ref, ID_CAP);
+	f->since_ms = s ? s->created_ms : x ? x->created_ms : 0;
 	return 0;
 }
 
@@ -196,6 +194,15 @@ const struct route event_routes[] = {
 	  ROUTE_ALONE | ROUTE_OPERATOR | ROUTE_ANYWAY,
 	  "The log, line by line, as it is", export_query, NULL,
 	  "application/x-ndjson", 200 },
+	{ "GET", "/v1/sandboxes/{id}/recordings", h_recording_list, SCOPE_READ,
+	  ROUTE_ALONE, "List the recordings of its terminals", NULL, NULL,
+	  "RecordingList", 200 },
+	{ "GET", "/v1/sandboxes/{id}/recordings/{recording}", h_recording_get,
+	  SCOPE_USE, ROUTE_ALONE, "A recording, as an asciicast", NULL, NULL,
+	  "application/x-asciicast", 200 },
+	{ "DELETE", "/v1/sandboxes/{id}/recordings/{recording}",
+	  h_recording_delete, SCOPE_USE, ROUTE_ALONE, "Remove a recording",
+	  NULL, NULL, NULL, 204 },
 	{ "GET", "/v1/log/head", h_log_head, SCOPE_READ, ROUTE_ALONE,
 	  "The last signed entry, to be kept elsewhere", NULL, NULL, "LogHead",
 	  200 },

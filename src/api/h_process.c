@@ -430,6 +430,7 @@ static const struct route_query terminal_query[] = {
 	{ "tag", "string", "a name to find the process by" },
 	{ "process", "integer", "instead: a process that has a terminal" },
 	{ "stdout", "integer", "with it: the offset to begin at" },
+	{ "record", "boolean", "keep what it shows, as an asciicast" },
 	{ 0 },
 };
 

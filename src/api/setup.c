@@ -86,21 +86,22 @@ static int check_format(int dir_fd, const char *path, struct err *e)
 }
 
 /*
- * The only directory our user may write to: nothing of the pool. Nobody else
- * may, the users of the api's group neither: the spool of the log is there.
+ * What our user may write to: nothing of the pool. Nobody else may, the users
+ * of the api's group neither: the spool of the log is in the registry's.
  */
-static int make_registry_dir(int dir_fd, uid_t uid, gid_t gid, struct err *e)
+static int make_own_dir(int dir_fd, const char *name, uid_t uid, gid_t gid,
+			struct err *e)
 {
 	AUTO_CLOSE int fd = -1;
 
-	if (mkdirat(dir_fd, "registry", 0700) < 0 && errno != EEXIST)
-		return err_sys(e, "create registry");
-	fd = openat(dir_fd, "registry",
+	if (mkdirat(dir_fd, name, 0700) < 0 && errno != EEXIST)
+		return err_sys(e, "create %s", name);
+	fd = openat(dir_fd, name,
 		    O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 	if (fd < 0)
-		return err_sys(e, "open registry");
+		return err_sys(e, "open %s", name);
 	if (fchown(fd, uid, gid) < 0 || fchmod(fd, 0700) < 0)
-		return err_sys(e, "give registry to its user");
+		return err_sys(e, "give %s to its user", name);
 	return 0;
 }
 
@@ -141,7 +142,8 @@ int api_set_up(struct api *a, struct err *e)
 		return state_fd;
 	if (check_format(state_fd, a->conf.state_dir, e) < 0)
 		return -e->code;
-	if (make_registry_dir(state_fd, uid, gid, e) < 0)
+	if (make_own_dir(state_fd, "registry", uid, gid, e) < 0 ||
+	    make_own_dir(state_fd, "casts", uid, gid, e) < 0)
 		return err_wrap(e, "%s", a->conf.state_dir);
 	if (tcp_set_up(a, e) < 0)
 		return -e->code;

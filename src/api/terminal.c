@@ -7,10 +7,12 @@
  * client's socket has it.
  */
 #include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "api/api.h"
+#include "api/cast.h"
 #include "api/json_text.h"
 #include "api/proc_json.h"
 #include "api/process.h"
@@ -31,7 +33,11 @@ struct terminal {
 	struct process proc;
 	struct api *api;
 	struct http_conn *conn; /* NULL: it is a WebSocket now */
+	struct sandbox *box;    /* until its process runs */
 	char tag[TAG_MAX + 1];
+	bool record;
+	unsigned rows, cols;
+	struct cast cast;
 	struct buf in;   /* of the client, not taken yet */
 	struct buf held; /* of the process */
 	size_t given;    /* to the client, not acknowledged */
@@ -46,6 +52,7 @@ static void terminal_free(struct deferred *d)
 	struct terminal *t = container_of(d, struct terminal, gone);
 
 	process_close(&t->proc, true);
+	cast_close(&t->cast);
 	buf_done(&t->in);
 	buf_done(&t->held);
 	json_decref(t->last);
@@ -126,6 +133,7 @@ static int obey(struct terminal *t, const json_t *j, struct err *e)
 	if (proc_size_parse(size, &rows, &cols, e) < 0)
 		return -e->code;
 	process_resize(&t->proc, rows, cols);
+	cast_resize(&t->cast, rows, cols);
 	return 0;
 }
 
@@ -176,6 +184,29 @@ static const struct websocket_ops ws_ops = {
 
 /* --- the process --- */
 
+/* Who asked for a recording does not get a terminal without one. */
+static int start_recording(struct terminal *t, struct http_conn *c)
+{
+	struct err e = { 0 };
+
+	if (!t->record)
+		return 0;
+	if (cast_open(&t->cast, t->box, t->proc.number, t->rows, t->cols, &e) <
+	    0) {
+		reply_err(t->api, c, &e);
+		return -e.code;
+	}
+	audit_add(t->api, &(struct audit){
+				  .type = "recording.start",
+				  .box = t->box,
+				  .who = audit_who(c),
+				  .request_id = http_request_id(c),
+				  .data = json_pack("{s:I}", "process",
+						    (json_int_t)t->proc.number),
+			  });
+	return 0;
+}
+
 static void on_started(struct process *p)
 {
 	struct terminal *t = container_of(p, struct terminal, proc);
@@ -188,7 +219,14 @@ static void on_started(struct process *p)
 		terminal_free(&t->gone);
 		return;
 	}
+	if (start_recording(t, c) < 0) {
+		process_signal(p, SIGHUP);
+		process_close(p, false);
+		terminal_free(&t->gone);
+		return;
+	}
 	t->conn = NULL;
+	t->box = NULL;
 	t->ws.max = MESSAGE_MAX;
 	if (websocket_start(&t->ws, c, NULL, &ws_ops) < 0) {
 		terminal_free(&t->gone);
@@ -208,6 +246,7 @@ static void on_output(struct process *p, unsigned stream, const void *data,
 		process_consumed(p, stream, n);
 		return;
 	}
+	cast_output(&t->cast, data, n);
 	buf_add(&t->held, data, n);
 	if (!t->waiting)
 		send_held(t);
@@ -252,6 +291,7 @@ static const struct process_ops proc_ops = {
 struct wish {
 	char command[2048], user[256], cwd[1024], tag[TAG_MAX + 1];
 	uint64_t rows, cols, process, offset;
+	bool record;
 };
 
 static int text_of(const struct http_head *h, const char *name, char *out,
@@ -273,7 +313,8 @@ static int parse_wish(const struct http_head *h, struct wish *w, struct err *e)
 	    query_number(h, "rows", UINT16_MAX, &w->rows, e) < 0 ||
 	    query_number(h, "cols", UINT16_MAX, &w->cols, e) < 0 ||
 	    query_number(h, "process", UINT32_MAX, &w->process, e) < 0 ||
-	    query_number(h, "stdout", OFFSET_MAX, &w->offset, e) < 0)
+	    query_number(h, "stdout", OFFSET_MAX, &w->offset, e) < 0 ||
+	    query_bool(h, "record", &w->record, e) < 0)
 		return -e->code;
 	if (*w->tag && !proc_tag_valid(w->tag))
 		return err_set(e, EINVAL,
@@ -331,6 +372,10 @@ void h_terminal(struct api *a, struct http_conn *c, const struct call *call)
 	t->proc.ops = &proc_ops;
 	t->proc.who = &call->who;
 	t->proc.request_id = http_request_id(c);
+	t->box = s;
+	t->record = w.record;
+	t->rows = (unsigned)w.rows;
+	t->cols = (unsigned)w.cols;
 	a->n_relays++;
 	if (begin(t, s, &w, &e) < 0) {
 		reply_spawn_err(a, c, &e);
