@@ -135,9 +135,15 @@ static void chan_failed(struct chan *ch, int code, const char *msg)
 	p->ops->ended(p, NULL, &e);
 }
 
+static void acknowledge(struct process *p, unsigned stream);
+
 static void chan_drained(struct chan *ch)
 {
-	make_room(ch->owner);
+	struct process *p = ch->owner;
+
+	acknowledge(p, 1);
+	acknowledge(p, 2);
+	make_room(p);
 }
 
 static const struct chan_ops process_chan = {
@@ -159,6 +165,11 @@ static int open_chan(struct process *p, struct sandbox *s, struct err *e)
 	r = agent_connect(s, e);
 	if (r < 0)
 		return r;
+	/* Requests stay queued when those who made them leave. */
+	if (agent_is_full(&s->agent))
+		return err_set(e, EAGAIN,
+			       "sandbox %s does not take what it is sent",
+			       s->id);
 	p->chan = chan_new(&s->agent, &process_chan, p, 0);
 	if (!p->chan)
 		return err_set(e, EMFILE,
@@ -204,20 +215,31 @@ int process_attach(struct process *p, struct sandbox *s,
 	return 0;
 }
 
-void process_consumed(struct process *p, unsigned stream, size_t n)
+/* An agent that takes nothing gets no further window, either. */
+static void acknowledge(struct process *p, unsigned stream)
 {
 	unsigned i = stream - 1;
 	struct buf b = { 0 };
 
-	p->consumed[i] += n;
-	if (!p->chan || p->consumed[i] - p->acked[i] < ACK_STEP)
+	if (p->consumed[i] - p->acked[i] < ACK_STEP)
 		return;
+	if (agent_is_full(p->chan->agent)) {
+		p->chan->agent->starved = true;
+		return;
+	}
 	p->acked[i] = p->chan->out_acked[i] = p->consumed[i];
 	pack_u8(&b, (uint8_t)stream);
 	pack_u64(&b, p->acked[i]);
 	frame_put(out_of(p), FRAME_ACK, 0, p->chan->agent_no, buf_data(&b),
 		  buf_len(&b));
 	buf_done(&b);
+}
+
+void process_consumed(struct process *p, unsigned stream, size_t n)
+{
+	p->consumed[stream - 1] += n;
+	if (p->chan)
+		acknowledge(p, stream);
 }
 
 size_t process_input(struct process *p, const void *data, size_t n)

@@ -531,6 +531,24 @@ class HostileAgentOfHandlers(ApiCase):
         self.assertLess(self.a.rss() - before, (6 << 20) * SLOW)
         conn.close()
 
+    def test_large_requests_to_a_silent_agent(self):
+        """Their clients leave, they stay queued: up to a limit."""
+        self.w.behave = lambda peer: time.sleep(60)
+        box = self.a.create()
+        before = self.a.rss()
+        body = json.dumps({"argv": ["x", "y" * 900000]})
+        for n in range(60):
+            conn = harness.UnixHTTP(self.a.sock, 0.5 * SLOW)
+            conn.request("POST", f"/v1/sandboxes/{box}/run", body)
+            try:
+                r = conn.getresponse()
+                self.assertEqual((r.status, json.load(r)["error"]),
+                                 (503, "try_again"))
+            except TimeoutError:
+                self.assertLess(n, 10)
+            conn.close()
+        self.assertLess(self.a.rss() - before, (24 << 20) * SLOW)
+
     def test_silent_agent(self):
         """Requests wait, and go with their clients."""
         self.w.behave = lambda peer: time.sleep(60)
