@@ -1,11 +1,14 @@
 """carrel cp: files and directories into a sandbox and out of it."""
 
+import contextlib
 import hashlib
 import io
 import os
+import pty
 import shutil
 import tarfile
 import tempfile
+import time
 
 import harness
 from harness import Case
@@ -106,6 +109,31 @@ class Copy(Case):
         self.assertEqual(self.sh("cat piped"), "from a pipe")
         self.assertIn("is a directory",
                       self.cp("-", "work:/tmp", input=b"x", code=1).err)
+
+    def test_progress(self):
+        """On a terminal, for what takes its time; and only there."""
+        for quiet in (False, True):
+            ours, theirs = pty.openpty()
+            p = self.i.popen("cp", *(["-q"] if quiet else []), "-",
+                             "work:slow", stderr=theirs)
+            os.close(theirs)
+            for _ in range(15):
+                p.stdin.write(b"x" * 100000)
+                p.stdin.flush()
+                time.sleep(0.1)
+            p.stdin.close()
+            self.assertEqual(p.wait(20), 0)
+            p.stdout.close()
+            seen = b""
+            with contextlib.suppress(OSError):
+                while data := os.read(ours, 4096):
+                    seen += data
+            os.close(ours)
+            if quiet:
+                self.assertEqual(seen, b"")
+            else:
+                self.assertRegex(seen, rb"copying, \d+(\.\d+)? [KM]iB \[1 s\]")
+                self.assertTrue(seen.endswith(b"\r\x1b[K"), seen)
 
     def make_tree(self):
         self.put("src/a", b"a", 0o600)
