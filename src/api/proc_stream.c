@@ -230,7 +230,7 @@ void proc_stream_start(struct api *a, struct http_conn *c, struct sandbox *s,
 	ps->es.on_quiet = on_quiet;
 	if (tag)
 		memcpy(ps->tag, tag, strlen(tag));
-	for (i = 0; i < 2 && at; i++)
+	for (i = 0; i < 2 && !sp; i++)
 		ps->out[i].next = at->out[i];
 	r = sp ? process_spawn(&ps->proc, s, sp, &e)
 	       : process_attach(&ps->proc, s, at, &e);
