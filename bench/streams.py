@@ -35,14 +35,16 @@ def in_turns(cases, times=TIMES):
 
 def output(say, judge, i, box):
     n = 2 * GIB
-    made = ["head", "-c", str(n), "/dev/zero"]
+    # The same size of writes, whichever dd it is.
+    made = ["dd", "if=/dev/zero", "bs=128k", f"count={n >> 17}"]
     null = subprocess.DEVNULL
     got = in_turns({
         "carrel exec": lambda: seconds(
             i.cli_argv("exec", "-n", box, "--", *made), env=i.env(),
-            stdout=null),
+            stdout=null, stderr=null),
         "cat | cat": lambda: seconds(
-            ["sh", "-c", " ".join(made) + " | cat | cat"], stdout=null),
+            ["sh", "-c", " ".join(made) + " | cat | cat"], stdout=null,
+            stderr=null),
     }, 3)
     say("\n2 GiB of output:")
     for name, t in got.items():
