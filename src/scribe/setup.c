@@ -35,6 +35,25 @@ static int own_dir(int parent_fd, const char *path, uid_t uid, gid_t gid,
 	return take_fd(&fd);
 }
 
+/*
+ * The log's directory gets its name when it has its owner and mode: the api
+ * starts at the same time and looks into it.
+ */
+static int own_log_dir(int state_fd, uid_t uid, gid_t gid, struct err *e)
+{
+	static const char name[] = "audit", fresh[] = "audit.new";
+	AUTO_CLOSE int fd = -1;
+
+	if (faccessat(state_fd, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+		return own_dir(state_fd, name, uid, gid, 0750, e);
+	fd = own_dir(state_fd, fresh, uid, gid, 0750, e);
+	if (fd < 0)
+		return fd;
+	if (renameat(state_fd, fresh, state_fd, name) < 0)
+		return err_sys(e, "create %s", name);
+	return take_fd(&fd);
+}
+
 static int top_dir(const char *path, struct err *e)
 {
 	int fd;
@@ -92,7 +111,7 @@ int scribe_set_up(struct scribe *s, struct err *e)
 	state_fd = top_dir(s->conf.state_dir, e);
 	if (state_fd < 0)
 		return state_fd;
-	s->dir_fd = own_dir(state_fd, "audit", uid, gid, 0750, e);
+	s->dir_fd = own_log_dir(state_fd, uid, gid, e);
 	if (s->dir_fd < 0)
 		return err_wrap(e, "%s", s->conf.state_dir);
 	return make_socket(s, e);
