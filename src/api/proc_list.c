@@ -11,7 +11,12 @@
 #include "api/routes.h"
 #include "base/clock.h"
 
-enum { WORDS_MAX = 64 * 1024 }; /* of all argument lists */
+enum {
+	WORDS_MAX = 64 * 1024, /* of all argument lists */
+	RECORD_COST = 4096,    /* memory, about */
+	WORD_COST = 128,
+	LISTS_BYTES_MAX = 64 * 1024 * 1024, /* of all lists that are made now */
+};
 
 /* The last millisecond of the year 9999. */
 static const uint64_t wall_max_ms = 253402300799999;
@@ -21,13 +26,15 @@ struct listing {
 	struct api *api;
 	struct http_conn *conn;
 	json_t *found;
-	size_t n_words;
+	size_t n_words, charged;
+	bool refused; /* too much is being listed */
 };
 
 static void listing_free(struct listing *l)
 {
 	ps_query_stop(&l->query);
 	json_decref(l->found);
+	l->api->list_bytes -= l->charged;
 	free(l);
 }
 
@@ -73,18 +80,35 @@ static json_t *record_json(struct listing *l, const struct ps *r)
 		(json_int_t)p->out[0], "stderr_end", (json_int_t)p->out[1]);
 }
 
+/* About what it takes as JSON, and as text of that. */
+static bool charge(struct listing *l, const struct ps *r, size_t words)
+{
+	size_t n = RECORD_COST + words * WORD_COST + 2 * r->args_len;
+
+	l->charged += n;
+	l->api->list_bytes += n;
+	l->refused = l->api->list_bytes > LISTS_BYTES_MAX;
+	return !l->refused;
+}
+
 static bool on_found(struct ps_query *q, const struct ps *r)
 {
 	struct listing *l = container_of(q, struct listing, query);
+	size_t words = l->n_words;
 
 	json_array_append_new(l->found, record_json(l, r));
-	return l->n_words <= WORDS_MAX;
+	return charge(l, r, l->n_words - words) && l->n_words <= WORDS_MAX;
 }
 
 static void on_done(struct ps_query *q, const struct err *e)
 {
 	struct listing *l = container_of(q, struct listing, query);
+	struct err many = { 0 };
 
+	if (l->refused) {
+		err_set(&many, EMFILE, "too many processes are being listed");
+		e = &many;
+	}
 	if (e)
 		reply_err(l->api, l->conn, e);
 	else

@@ -487,6 +487,45 @@ class HostileAgentOfHandlers(ApiCase):
                       again=False)
         self.assertEqual(r.status, 502)
 
+    def test_many_long_lists(self):
+        """What is put together for all who ask has a limit."""
+        body = struct.pack("<BIIBB", 1, 1, 2, 1, 0) + b"\1\0\0\0u\0" + bytes(5)
+        body += struct.pack("<QQQBIQQQB", 1, 3, 4, 0, 0, 5, 6, 7, 0)
+        body += b"z" * 4000 + b"\0"
+        part = (struct.pack("<I", len(body)) + body) * 15
+
+        def long_list(peer):
+            peer.hello()
+            at = {}
+            while True:
+                kind, channel, p = peer.heard()
+                if kind == SPAWN:
+                    at[channel] = 0
+                    peer.send(STARTED, channel, struct.pack("<II", 2, 1))
+                elif kind != ACK or channel not in at:
+                    continue
+                acked = struct.unpack("<BQ", p)[1] if kind == ACK else 0
+                while at[channel] + len(part) <= min(acked + WINDOW, 9 << 20):
+                    peer.output(channel, part, 1, at[channel])
+                    at[channel] += len(part)
+        self.w.behave = long_list
+        box = self.a.create()
+        before = self.a.rss()
+        conns = [harness.UnixHTTP(self.a.sock, 8 * SLOW) for _ in range(30)]
+        for conn in conns:
+            conn.request("GET", f"/v1/sandboxes/{box}/processes")
+        words = set()
+        time.sleep(3 * SLOW)
+        self.assertLess(self.a.rss() - before, (110 << 20) * SLOW)
+        for conn in conns:
+            conn.sock.settimeout(0.1)
+            try:
+                words.add(json.load(conn.getresponse())["error"])
+            except TimeoutError:
+                pass
+            conn.close()
+        self.assertIn("limit_reached", words)
+
     def test_tiny_frames_to_a_slow_reader(self):
         """Each byte as an event would be 70 times as large."""
         def tiny(peer, ch):
