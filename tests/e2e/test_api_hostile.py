@@ -586,7 +586,8 @@ class HostileAgentOfHandlers(ApiCase):
             except TimeoutError:
                 self.assertLess(n, 10)
             conn.close()
-        self.assertLess(self.a.rss() - before, (24 << 20) * SLOW)
+        if not harness.SANITIZED:  # there, what was freed is kept a while
+            self.assertLess(self.a.rss() - before, 24 << 20)
 
     def test_silent_agent(self):
         """Requests wait, and go with their clients."""
