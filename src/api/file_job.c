@@ -146,15 +146,41 @@ static void tell_failed(struct file_job *j, const struct err *e)
 	reply_failed(a, c, &why);
 }
 
+static size_t body_data(struct http_conn *c, const char *p, size_t n,
+			void *owner);
+static void body_end(struct http_conn *c, void *owner);
+
+/* Is it worth it to take what is missing of the body? */
+static bool may_drop(const struct file_job *j)
+{
+	const struct http_head *h = http_request(j->conn);
+
+	if (!j->answer->upload || j->complete)
+		return false;
+	if (!j->asked && h->expect_continue)
+		return false; /* it waits for our word */
+	return h->body != HTTP_LENGTH || h->length - j->received <= DROP_MAX;
+}
+
+static void drop_body(struct file_job *j, const struct err *e)
+{
+	j->failed = *e;
+	j->received = 0;
+	process_signal(&j->proc, SIGKILL);
+	process_close(&j->proc, false);
+	if (j->asked)
+		http_resume_body(j->conn);
+	else
+		http_stream_body(j->conn, body_data, body_end);
+	j->asked = true;
+}
+
 void job_fail(struct file_job *j, const struct err *e)
 {
 	struct http_conn *c = j->conn;
 
-	if (j->uploading) {
-		j->failed = *e;
-		process_signal(&j->proc, SIGKILL);
-		process_close(&j->proc, false);
-		http_resume_body(c);
+	if (may_drop(j)) {
+		drop_body(j, e);
 	} else if (!j->begun) {
 		tell_failed(j, e);
 	} else if (j->answer->failed) {
@@ -210,10 +236,13 @@ static size_t body_data(struct http_conn *c, const char *p, size_t n,
 	struct file_job *j = owner;
 
 	(void)c;
-	if (!j->failed.code)
-		return process_input(&j->proc, p, n);
-	j->dropped += n;
-	if (j->dropped > DROP_MAX)
+	if (!j->failed.code) {
+		n = process_input(&j->proc, p, n);
+		j->received += n;
+		return n;
+	}
+	j->received += n;
+	if (j->received > DROP_MAX)
 		tell_failed(j, &j->failed);
 	return n;
 }
@@ -223,7 +252,7 @@ static void body_end(struct http_conn *c, void *owner)
 	struct file_job *j = owner;
 
 	(void)c;
-	j->uploading = false;
+	j->complete = true;
 	if (j->failed.code)
 		tell_failed(j, &j->failed);
 	else
@@ -236,7 +265,7 @@ static void on_started(struct process *p)
 
 	if (!j->answer->upload)
 		return;
-	j->uploading = true;
+	j->asked = true;
 	http_stream_body(j->conn, body_data, body_end);
 }
 

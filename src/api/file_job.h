@@ -68,8 +68,8 @@ struct file_job {
 	 * taken and dropped first.
 	 */
 	struct err failed;
-	uint64_t dropped;
-	bool uploading;
+	uint64_t received;
+	bool asked, complete; /* the body */
 	/* stderr */
 	char why[FILE_ERROR_MAX];
 	size_t n_why;

@@ -320,8 +320,8 @@ class Changes(Case):
         self.ok(self.f.put("/home/user/mine/f", b"2", user="root"))
         self.assertEqual(self.sh("stat -c %u mine/f"), "1000\n")
         no_root = Files(self.i, self.i.create(sudo=False))
-        self.refused(no_root.put("/etc/x", b"", user="root"), 403, "forbidden",
-                     "sudo")
+        self.refused(no_root.put("/etc/x", b"x" * (20 * MIB), user="root"),
+                     403, "forbidden", "sudo")
         self.refused(no_root.get("/etc/shadow", user="root"), 403, "forbidden")
 
     def test_log(self):
