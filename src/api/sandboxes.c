@@ -491,6 +491,7 @@ void box_gone(struct sandbox *s, const char *why,
 	struct api *a = s->api;
 	struct err ok = { 0 }, e = { 0 };
 	box_ready_fn *ready = s->ready;
+	char said[REASON_CAP + 32];
 
 	if (why)
 		log_info("sandbox=%s %s", s->id, why);
@@ -499,7 +500,8 @@ void box_gone(struct sandbox *s, const char *why,
 	s->ready = NULL;
 	drop(s);
 	meter_end(s, last);
-	agent_lost(&s->agent, ENOTCONN, "the sandbox has ended");
+	snprintf(said, sizeof(said), "the sandbox has ended: %s", s->reason);
+	agent_lost(&s->agent, ENOTCONN, said);
 	relays_finish(s);
 	if (s->told)
 		keep_end(s);
