@@ -103,12 +103,13 @@ int check_start(const json_t *v, struct err *e)
 		return err_set(e, EINVAL,
 			       "start: not a list of at most %d commands",
 			       SPEC_START_MAX);
-	json_array_foreach ((json_t *)v, i, val)
+	json_array_foreach ((json_t *)v, i, val) {
 		if (!is_text(val) || json_string_length(val) == 0 ||
 		    json_string_length(val) > SPEC_START_BYTES)
 			return err_set(e, EINVAL,
 				       "start: not a command of 1 to %d bytes",
 				       SPEC_START_BYTES);
+	}
 	return 0;
 }
 
