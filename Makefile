@@ -171,7 +171,7 @@ bench-idle: all $(BENCH) ##     only its part with 1000 idle sandboxes
 # Fuzzing: each tests/fuzz/X_fuzz.c, with its corpus in tests/fuzz/corpus/X.
 FUZZ_SECONDS ?= 60
 FUZZ := $(patsubst tests/fuzz/%_fuzz.c,build-fuzz/%,$(wildcard tests/fuzz/*_fuzz.c))
-build-fuzz/%: tests/fuzz/%_fuzz.c $(ALL_SRC) | $(FILTERS)
+build-fuzz/%: tests/fuzz/%_fuzz.c $(wildcard tests/fuzz/*.h) $(ALL_SRC) | $(FILTERS)
 	@mkdir -p $(@D)
 	$(Q)clang $(CPPFLAGS) -U_FORTIFY_SOURCE -O1 -g -std=gnu11 \
 		-fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all \

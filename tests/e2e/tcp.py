@@ -6,7 +6,9 @@ import os
 import socket
 import ssl
 import subprocess
+import tempfile
 
+import fake_warden
 import harness
 
 
@@ -15,6 +17,19 @@ def free_port(host="127.0.0.1"):
                        socket.AF_INET) as s:
         s.bind((host, 0))
         return s.getsockname()[1]
+
+
+def open_door(case, prefix):
+    """An api of `case` that listens, as its CONF and TLS say: sets its dir,
+    port, context and a."""
+    case.dir = tempfile.mkdtemp(prefix=prefix)
+    case.port = free_port()
+    conf = {"listen": f"127.0.0.1:{case.port}", **case.CONF}
+    case.context = None
+    if case.TLS:
+        conf["tls_cert"], conf["tls_key"] = certificate(case.dir)
+        case.context = trusting(conf["tls_cert"])
+    case.a = fake_warden.Api(**conf)
 
 
 def certificate(where):

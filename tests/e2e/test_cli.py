@@ -20,6 +20,7 @@ import urllib.request
 
 import harness
 from harness import SANITIZED, SLOW, Case, wait_for
+from tcp import free_port
 
 BIG = 64 << 20 if SANITIZED else 1 << 30
 
@@ -355,12 +356,6 @@ class Verbs(Case):
     def test_version(self):
         self.assertRegex(self.i.cli("version", check=0).out,
                          r"^carrel (\S+)\ndaemon \1\n$")
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
 
 
 class Ports(Case):

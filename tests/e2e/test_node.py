@@ -1,19 +1,13 @@
 # suite: npm
 """The native API through Node's fetch and WebSocket, over TCP with a key."""
 
-import socket
 import subprocess
 
 import harness
+from tcp import free_port
 from test_openapi import node
 
 STEPS = ["runs", "streams", "files", "terminal", "refusals", "events"]
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
 
 
 class Node(harness.Case):

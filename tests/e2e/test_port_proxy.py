@@ -11,7 +11,6 @@ import re
 import shutil
 import socket
 import ssl
-import tempfile
 import threading
 import time
 import unittest
@@ -83,14 +82,7 @@ class PortCase(unittest.TestCase):
     TLS = False
 
     def setUp(self):
-        self.dir = tempfile.mkdtemp(prefix="carrel-port-")
-        self.port = tcp.free_port()
-        conf = {"listen": f"127.0.0.1:{self.port}", **self.CONF}
-        self.context = None
-        if self.TLS:
-            conf["tls_cert"], conf["tls_key"] = tcp.certificate(self.dir)
-            self.context = tcp.trusting(conf["tls_cert"])
-        self.a = fake_warden.Api(**conf)
+        tcp.open_door(self, "carrel-port-")
         self.box = self.a.create(ports={"web": 80})
         self.path = f"/v1/sandboxes/{self.box}/ports/80"
         self.host = f"80-{self.box}.box.test"

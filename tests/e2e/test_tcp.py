@@ -26,14 +26,7 @@ class TcpCase(unittest.TestCase):
     TLS = False
 
     def setUp(self):
-        self.dir = tempfile.mkdtemp(prefix="carrel-tcp-")
-        self.port = tcp.free_port()
-        conf = {"listen": f"127.0.0.1:{self.port}", **self.CONF}
-        self.context = None
-        if self.TLS:
-            conf["tls_cert"], conf["tls_key"] = tcp.certificate(self.dir)
-            self.context = tcp.trusting(conf["tls_cert"])
-        self.a = fake_warden.Api(**conf)
+        tcp.open_door(self, "carrel-tcp-")
         self.w = self.a.warden
         self.key = self.a.api("POST", "/v1/keys", {"name": "t", "scope": "admin"}
                               ).json["key"]

@@ -4,78 +4,27 @@
  * file. Checksums are made right first, or nothing would be looked at.
  */
 #include <dirent.h>
-#include <sched.h>
 #include <stdarg.h>
-#include <stdio.h>
-#include <sys/mman.h>
-#include <sys/mount.h>
-#include <sys/resource.h>
 
 /* The command line's files are not in the library. */
 #include "cli/unpack.c"
+#include "scratch.h"
+#include "tar_input.h"
 
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
-
-static char top[] = "/tmp/cp_tar_fuzz.XXXXXX";
-static int top_fd = -1;
 
 void complain(const char *fmt, ...)
 {
 	(void)fmt;
 }
 
-static void clean_up(void)
-{
-	umount2(top, MNT_DETACH);
-	rmdir(top);
-}
-
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
 	(void)argc;
 	(void)argv;
-	/* A mount namespace of its own: a crash leaves no mount behind. */
-	if (!mkdtemp(top) || unshare(CLONE_NEWNS) < 0 ||
-	    mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
-	    mount("tmpfs", top, "tmpfs", MS_NOSUID | MS_NODEV,
-		  "size=64m,nr_inodes=8192,mode=755") < 0) {
-		perror("mount a tmpfs (as root)");
-		exit(1);
-	}
-	atexit(clean_up);
-	top_fd = open(top, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	return top_fd < 0;
-}
-
-static void fix_sum(uint8_t block[TAR_BLOCK])
-{
-	enum { AT = 148, LEN = 8 };
-	unsigned sum = 0, i;
-
-	memset(block + AT, ' ', LEN);
-	for (i = 0; i < TAR_BLOCK; i++)
-		sum += block[i];
-	snprintf((char *)block + AT, LEN - 1, "%06o", sum);
-}
-
-static int input_fd(const uint8_t *data, size_t n)
-{
-	int fd = memfd_create("tar", MFD_CLOEXEC);
-	uint8_t block[TAR_BLOCK];
-	size_t i, part;
-
-	for (i = 0; i < n; i += part) {
-		part = n - i < TAR_BLOCK ? n - i : TAR_BLOCK;
-		memcpy(block, data + i, part);
-		if (part == TAR_BLOCK && memcmp(block + 257, "ustar", 5) == 0)
-			fix_sum(block);
-		if (write_full(fd, block, part) < 0)
-			abort();
-	}
-	if (lseek(fd, 0, SEEK_SET) != 0)
-		abort();
-	return fd;
+	scratch_make();
+	return 0;
 }
 
 /* Takes the tree away; aborts at what must not be there. */

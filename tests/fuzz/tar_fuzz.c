@@ -9,13 +9,11 @@
  */
 #include <dirent.h>
 #include <fcntl.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -23,6 +21,7 @@
 #include "base/auto.h"
 #include "base/fd.h"
 /* The worker's files are not in the library. */
+#include "scratch.h"
 #include "worker/entry.c"
 #include "worker/later.c"
 #include "worker/path.c"
@@ -35,17 +34,10 @@
 
 enum { DEPTH_MAX = ENTRY_DEPTH_MAX + 8 };
 
-static char top[] = "/tmp/tar_fuzz.XXXXXX";
-static int top_fd = -1, shim_fd = -1, null_fd = -1;
+static int shim_fd = -1, null_fd = -1;
 
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
-
-static void clean_up(void)
-{
-	umount2(top, MNT_DETACH);
-	rmdir(top);
-}
 
 static int bytes_fd(const void *p, size_t n)
 {
@@ -62,23 +54,14 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 
 	(void)argc;
 	(void)argv;
-	/* A mount namespace of its own: a crash leaves no mount behind. */
-	if (!mkdtemp(top) || unshare(CLONE_NEWNS) < 0 ||
-	    mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
-	    mount("tmpfs", top, "tmpfs", MS_NOSUID | MS_NODEV,
-		  "size=64m,nr_inodes=8192,mode=755") < 0) {
-		perror("mount a tmpfs (as root)");
-		exit(1);
-	}
-	atexit(clean_up);
-	top_fd = open(top, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	scratch_make();
 	null_fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
 	shim_fd = bytes_fd("shim", 4);
 	/* Only what is unpacked: libFuzzer's own files are small. */
 	if (setrlimit(RLIMIT_FSIZE, &no_large) < 0)
 		abort();
 	signal(SIGXFSZ, SIG_IGN);
-	return top_fd < 0 || null_fd < 0;
+	return null_fd < 0;
 }
 
 static void check_tree(int dir_fd, int depth)
