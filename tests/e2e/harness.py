@@ -432,6 +432,10 @@ class Instance:
                 self.api("DELETE", "/v1/sandboxes?all=true", timeout=20)
             except (OSError, http.client.HTTPException) as e:
                 problems.append(f"kill switch: {e!r}")
+            # Processes are gone when it is answered; groups and directories
+            # follow, and a daemon that is stopped before leaves them to its
+            # next start.
+            self._settle(5)
             try:
                 self.end_daemon()
             except subprocess.TimeoutExpired:
@@ -440,10 +444,19 @@ class Instance:
                 self.daemon.wait()
         if check:
             problems += self.sanitizer_reports()
+            self._settle(2)
             problems += [f"left: {x}" for x in self.leftovers()]
         self._force_away()
         if check and problems:
             raise AssertionError("\n".join(problems) + "\n" + self._last_log)
+
+    def _settle(self, seconds):
+        """Waits until nothing of a sandbox is left, or for so long."""
+        deadline = time.monotonic() + seconds * SLOW
+        while time.monotonic() < deadline and any(
+                not x.startswith("process ") or "in a sandbox" in x
+                for x in self.leftovers()):
+            time.sleep(0.02)
 
     def sanitizer_reports(self):
         return [line for line in self.log().splitlines()
