@@ -61,7 +61,42 @@
 	" created_ms INTEGER NOT NULL, PRIMARY KEY (project, key))"        \
 	" WITHOUT ROWID;"
 
-const char *const registry_steps[] = { V1, V2 };
+/*
+ * Snapshots, and what a sandbox has to do with them: `base` is the one that it
+ * started from (the ancestor of a merge), `parent` the sandbox whose fork it
+ * is, `disk` the snapshot that its disk is while it is suspended. Where images
+ * came from and what they want (`config`, JSON), and which build step made
+ * them (`cache`). Volumes; files of the drive, each with all its versions.
+ */
+#define V3                                                                    \
+	"ALTER TABLE sandboxes"                                               \
+	" ADD COLUMN state TEXT NOT NULL DEFAULT 'running';"                  \
+	"ALTER TABLE sandboxes ADD COLUMN disk TEXT NOT NULL DEFAULT '';"     \
+	"ALTER TABLE sandboxes ADD COLUMN base TEXT NOT NULL DEFAULT '';"     \
+	"ALTER TABLE sandboxes ADD COLUMN parent TEXT NOT NULL DEFAULT '';"   \
+	"ALTER TABLE images ADD COLUMN config TEXT NOT NULL DEFAULT '';"      \
+	"ALTER TABLE images ADD COLUMN cache TEXT NOT NULL DEFAULT '';"       \
+	"CREATE TABLE snapshots (id TEXT PRIMARY KEY NOT NULL,"               \
+	" project TEXT NOT NULL, name TEXT, kind TEXT NOT NULL,"              \
+	" sandbox TEXT NOT NULL, base TEXT NOT NULL,"                         \
+	" image_id TEXT NOT NULL, image TEXT NOT NULL, spec TEXT NOT NULL,"   \
+	" bytes INTEGER NOT NULL, pause_us INTEGER NOT NULL,"                 \
+	" event INTEGER NOT NULL, created_ms INTEGER NOT NULL)"               \
+	" WITHOUT ROWID;"                                                     \
+	"CREATE UNIQUE INDEX snapshot_names ON snapshots (project, name)"     \
+	" WHERE name IS NOT NULL;"                                            \
+	"CREATE TABLE volumes (id TEXT PRIMARY KEY NOT NULL,"                 \
+	" project TEXT NOT NULL, name TEXT NOT NULL, bytes INTEGER NOT NULL," \
+	" created_ms INTEGER NOT NULL, UNIQUE (project, name))"               \
+	" WITHOUT ROWID;"                                                     \
+	"CREATE TABLE drive (project TEXT NOT NULL, path TEXT NOT NULL,"      \
+	" version INTEGER NOT NULL, removed INTEGER NOT NULL,"                \
+	" sha256 TEXT NOT NULL, size INTEGER NOT NULL, who TEXT NOT NULL,"    \
+	" sandbox TEXT NOT NULL, created_ms INTEGER NOT NULL,"                \
+	" PRIMARY KEY (project, path, version)) WITHOUT ROWID;"               \
+	"CREATE INDEX drive_objects ON drive (project, sha256);"
+
+const char *const registry_steps[] = { V1, V2, V3 };
 static_assert(ARRAY_LEN(registry_steps) == REGISTRY_VERSION, "a step each");
 
 #define USAGE_COLUMNS                                           \

@@ -8,6 +8,8 @@
  *	images/ID/tree/	an image (btrfs: a subvolume, read-only)
  *	box/ID/tree/	a sandbox's volume: upper/ and work/ of its overlay
  *	stage/ID/tree/	an image that is being filled
+ *	snap/ID/tree/	a snapshot of a sandbox's volume, read-only
+ *	vol/ID/tree/	a volume that sandboxes are launched with
  *	trash/...	what waits for store_sweep()
  *
  * Each tree has a directory of its own because destroying a subvolume holds
@@ -31,6 +33,8 @@ struct store_ops;
 #define STORE_IMAGE_TREE "images/%s/tree"
 #define STORE_VOLUME_TREE "box/%s/tree"
 #define STORE_STAGE_TREE "stage/%s/tree"
+#define STORE_SNAPSHOT_TREE "snap/%s/tree"
+#define STORE_ATTACHED_TREE "vol/%s/tree"
 
 struct store {
 	const struct store_ops *ops;

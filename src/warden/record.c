@@ -19,7 +19,7 @@
 #include "base/log.h"
 #include "warden/warden.h"
 
-enum { RECORD_VERSION = 2, LEFTOVER_MS = 2000 };
+enum { RECORD_VERSION = 3, LEFTOVER_MS = 2000 };
 
 /* Of /proc/PID/stat. The flag is the kernel's PF_EXITING: it is set before a
  * dying process's descriptors are closed. */

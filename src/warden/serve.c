@@ -343,12 +343,55 @@ static bool limits_ok(uint64_t pids, uint64_t cpus_milli, uint64_t mem_bytes)
 	       mem_bytes <= 1ULL << 46;
 }
 
+static bool id_or_empty(const char *id)
+{
+	return *id == '\0' || id_valid(id);
+}
+
+/* Absolute, and made of plain names: nothing that leads upwards. */
+static bool path_ok(const char *s)
+{
+	const char *p = s;
+
+	while (*p == '/') {
+		size_t n = strcspn(++p, "/");
+
+		if (n == 0 || (n == 1 && p[0] == '.') ||
+		    (n == 2 && p[0] == '.' && p[1] == '.'))
+			return false;
+		p += n;
+	}
+	return p != s && *p == '\0';
+}
+
+/* The rows that are used come first. */
+static bool volumes_ok(const struct launch_volume v[LAUNCH_VOLUMES_MAX])
+{
+	bool used = true;
+	size_t i;
+
+	for (i = 0; i < LAUNCH_VOLUMES_MAX; i++) {
+		if (!text_ok(v[i].id, sizeof(v[i].id), id_or_empty))
+			return false;
+		if (v[i].id[0] == '\0') {
+			used = false;
+			continue;
+		}
+		if (!used || v[i].read_only > 1 ||
+		    !text_ok(v[i].path, sizeof(v[i].path), path_ok))
+			return false;
+	}
+	return true;
+}
+
 static bool spec_ok(const struct launch_spec *s)
 {
 	return text_ok(s->id, sizeof(s->id), id_valid) &&
 	       text_ok(s->image, sizeof(s->image), id_valid) &&
+	       text_ok(s->from, sizeof(s->from), id_or_empty) &&
 	       text_ok(s->hostname, sizeof(s->hostname), name_valid) &&
-	       (s->flags & ~(uint32_t)LAUNCH_FLAGS_ALL) == 0 && s->zero == 0 &&
+	       (s->flags & ~(uint32_t)LAUNCH_FLAGS_ALL) == 0 &&
+	       volumes_ok(s->volumes) &&
 	       limits_ok(s->pids, s->cpus_milli, s->mem_bytes) &&
 	       (s->nofile == 0 || s->nofile >= 16) && s->nofile <= 65536 &&
 	       s->disk_bytes >= 16ULL << 20 && s->disk_bytes <= 1ULL << 50;

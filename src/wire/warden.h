@@ -16,7 +16,7 @@
 #include "base/err.h"
 #include "base/str.h"
 
-enum { WARDEN_VERSION = 1 };
+enum { WARDEN_VERSION = 2 };
 
 enum warden_op {
 	WARDEN_HELLO = 1,
@@ -39,9 +39,10 @@ enum warden_op {
 	/* What a sandbox uses. */
 	WARDEN_STAT,
 	/*
-	 * An empty image volume `id` and a confined worker that fills it from
-	 * a tar stream. Two descriptors come back: [0] the pipe that takes the
-	 * tar, [1] a pipe with the worker's lines (see wire/worker.h).
+	 * A new image volume and a confined worker that fills it, from a tar
+	 * stream or from a snapshot (struct import_spec). Two descriptors come
+	 * back: [0] the pipe that takes the tar, [1] a pipe with the worker's
+	 * lines (see wire/worker.h).
 	 */
 	WARDEN_IMAGE_IMPORT,
 	/* Makes an imported image ready for use (and read-only for ever). */
@@ -67,6 +68,42 @@ enum warden_op {
 	 * than it would have; nothing was changed.
 	 */
 	WARDEN_RESIZE,
+	/*
+	 * A snapshot `snap` of a sandbox's disk: what is dirty is written out
+	 * while it runs, then everything inside stands still for a moment (as
+	 * long as `pause_us` of the answer says). It counts in the sandbox's
+	 * disk limit, is on disk before the answer, and stays until it is
+	 * removed, whatever becomes of the sandbox. EEXIST; EDQUOT and ENOSPC.
+	 */
+	WARDEN_SNAPSHOT,
+	/* ENOENT when there is none, EBUSY while a worker looks at it. */
+	WARDEN_SNAPSHOT_REMOVE,
+	/* The snapshot with the smallest id above `id`; ENOENT at the end. */
+	WARDEN_SNAPSHOT_NEXT,
+	/*
+	 * Stops everything inside, the agent too, until WARDEN_RESUME; both
+	 * are answered when it is so, and are no error when it was so. The
+	 * kernel is then asked, behind the answer, to write out and drop what
+	 * memory it can: WARDEN_STAT shows how far it came.
+	 */
+	WARDEN_PAUSE,
+	WARDEN_RESUME,
+	/*
+	 * A confined worker that looks at up to three states (images and
+	 * snapshots) and changes nothing. Two descriptors come back: [0] takes
+	 * what is asked, [1] gives the records of wire/view.h. Closing them
+	 * ends it.
+	 */
+	WARDEN_VIEW,
+	/*
+	 * A worker with the host's network and nothing else of the host, that
+	 * speaks to registries: descriptors as above, see wire/fetch.h.
+	 */
+	WARDEN_FETCH,
+	/* Volumes: disks of their own that sandboxes are launched with. */
+	WARDEN_VOLUME_NEW,
+	WARDEN_VOLUME_REMOVE, /* EBUSY while a sandbox has it */
+	WARDEN_VOLUME_NEXT,
 	WARDEN_OPS
 };
 
@@ -79,18 +116,106 @@ enum launch_flags {
 	 * WARDEN_ENDED, with the error in it.
 	 */
 	LAUNCH_EARLY = 4,
-	LAUNCH_FLAGS_ALL = 7,
+	/*
+	 * Its disk outlives it: when it ends otherwise than by WARDEN_KILL
+	 * (also with the host), the disk becomes the snapshot that has the
+	 * sandbox's id. What it syncs is on disk.
+	 */
+	LAUNCH_PERSIST = 8,
+	LAUNCH_FLAGS_ALL = 15,
+	/* Only in answers (WARDEN_NEXT): it is paused. */
+	LAUNCH_PAUSED = 1 << 16,
+};
+
+enum {
+	LAUNCH_VOLUMES_MAX = 4,
+	LAUNCH_PATH_CAP = 128,
+};
+
+/* A volume that the sandbox has at an absolute path. */
+struct launch_volume {
+	char id[ID_CAP]; /* "": this row and the ones behind it are unused */
+	char path[LAUNCH_PATH_CAP];
+	uint32_t read_only; /* 0 or 1 */
 };
 
 struct launch_spec {
 	char id[ID_CAP];
 	char image[ID_CAP];
+	char from[ID_CAP]; /* snapshot that its disk starts as; "": none */
 	char hostname[NAME_CAP];
 	uint32_t flags;
 	uint32_t pids;
 	uint32_t nofile; /* open files of a process; 0: the usual */
-	uint32_t zero;
 	uint64_t cpus_milli, mem_bytes, disk_bytes;
+	struct launch_volume volumes[LAUNCH_VOLUMES_MAX];
+};
+
+enum import_kind {
+	/* The tar: a root file system, an OCI layout, a docker archive. */
+	IMPORT_TAR,
+	/* The image `base` with the changes of the snapshot `from` of it. */
+	IMPORT_SNAPSHOT,
+	IMPORT_KINDS
+};
+
+struct import_spec {
+	char id[ID_CAP];
+	char base[ID_CAP], from[ID_CAP]; /* IMPORT_SNAPSHOT; else "" */
+	uint32_t kind;
+};
+
+enum snapshot_flags {
+	/* It stays frozen: the next word about it is a kill or a resume. */
+	SNAPSHOT_STAY = 1,
+	SNAPSHOT_FLAGS_ALL = 1,
+};
+
+enum { SNAPSHOT_COPIES_MAX = 100 };
+
+struct snapshot_spec {
+	char id[ID_CAP]; /* of the sandbox */
+	char snap[ID_CAP];
+	uint32_t flags;
+	/*
+	 * So many launches `from` it come next: their disks are made in the
+	 * same moment, which costs one wait for the disk, not one each. Those
+	 * that are not taken within a while are dropped.
+	 */
+	uint32_t copies;
+};
+
+struct snapshot_done {
+	uint64_t pause_us;
+	uint64_t bytes; /* that the sandbox's disk has in use, as of now */
+};
+
+enum view_work {
+	VIEW_DIFF = 1, /* how side 1 differs from side 0 */
+	VIEW_MERGE,    /* side 0: the ancestor, 1: theirs, 2: ours */
+	VIEW_PACK,     /* side 0 as a tar: whole, or some paths */
+	VIEW_READ,     /* a file of side 0 */
+	VIEW_SPACE,    /* what the snapshot of side 0 takes, and shares */
+	VIEW_WORKS
+};
+
+enum { VIEW_SIDES = 3 };
+
+/* A state of a disk. */
+struct view_side {
+	char image[ID_CAP]; /* "": this side is unused */
+	char snap[ID_CAP];  /* "": the image itself */
+};
+
+struct view_spec {
+	uint32_t work, zero;
+	struct view_side side[VIEW_SIDES];
+};
+
+struct volume_spec {
+	char id[ID_CAP];
+	uint32_t zero;
+	uint64_t bytes; /* limit */
 };
 
 enum connect_flags {
@@ -150,6 +275,10 @@ struct warden_req {
 		struct launch_spec launch;
 		struct connect_spec connect;
 		struct resize_spec resize;
+		struct import_spec import;
+		struct snapshot_spec snapshot;
+		struct view_spec view;
+		struct volume_spec volume;
 	};
 };
 
@@ -164,5 +293,7 @@ struct warden_rep {
 		struct sandbox_use use;
 		struct last_use last; /* `id` is at the same place */
 		struct host_info host;
+		struct snapshot_done snapshot;
+		struct volume_spec volume; /* of WARDEN_VOLUME_NEXT */
 	};
 };

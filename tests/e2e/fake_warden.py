@@ -21,11 +21,13 @@ from harness import (ATTACH, ATTACHED, EXIT, FAILED, GAP, INPUT, INPUT_ACK,
                      STARTED)
 
 (HELLO, LAUNCH, KILL, KILL_ALL, NEXT, STAT, IMAGE_IMPORT, IMAGE_COMMIT,
- IMAGE_REMOVE, IMAGE_NEXT, HOST, ENDED, CONNECT, RESIZE) = range(1, 15)
-VERSION = 1
-LAUNCH_SPEC = "<28s28s64sIIIIQQQ"
-REQ = struct.Struct("<HHIQ160s")
-REP = struct.Struct("<HHIQi252s160s")
+ IMAGE_REMOVE, IMAGE_NEXT, HOST, ENDED, CONNECT, RESIZE, SNAPSHOT,
+ SNAPSHOT_REMOVE, SNAPSHOT_NEXT, PAUSE, RESUME, VIEW, FETCH, VOLUME_NEW,
+ VOLUME_REMOVE, VOLUME_NEXT) = range(1, 25)
+VERSION = 2
+LAUNCH_SPEC = "<28s28s28s64sIIIQQQ640s"
+REQ = struct.Struct("<HHIQ824s")
+REP = struct.Struct("<HHIQi252s824s")
 ENOENT, ESRCH, EBUSY, ECONNREFUSED = 2, 3, 16, 111
 
 
@@ -305,7 +307,7 @@ class FakeWarden:
     def resize(self, box_id, pids, cpus, mem):
         box = self.boxes[box_id]
         spec = list(struct.unpack(LAUNCH_SPEC, box.spec))
-        spec[4], spec[7], spec[8] = pids, cpus, mem
+        spec[5], spec[7], spec[8] = pids, cpus, mem
         box.spec = struct.pack(LAUNCH_SPEC, *spec)
 
     def connect(self, rest):

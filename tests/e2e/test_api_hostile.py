@@ -1211,7 +1211,7 @@ class NoWarden(ApiCase):
         # It was launched, but nobody could say so.
         self.w.boxes[op[1]] = fake_warden.Agent(self.w, op[1])
         self.w.boxes[op[1]].spec = struct.pack(
-            LAUNCH_SPEC, op[1].encode(), b"", b"", 0, 0, 0, 0, 0, 0, 0)
+            LAUNCH_SPEC, op[1].encode(), b"", b"", b"", 0, 0, 0, 0, 0, 0, b"")
         self.w.crash()
         t.join(5)
         self.assertEqual(got[0].json["error"], "warden_unavailable")

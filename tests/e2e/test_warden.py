@@ -11,7 +11,7 @@ import harness
 from harness import SLOW, wait_for
 
 HELLO, IMPORT, COMMIT, REMOVE, CONNECT, RESIZE = 1, 7, 8, 9, 13, 14
-REQUEST = 176  # sizeof(struct warden_req)
+REQUEST = 840  # sizeof(struct warden_req)
 ENOENT, ESRCH, EBUSY, EEXIST, EINVAL, ECONNREFUSED = 2, 3, 16, 17, 22, 111
 
 
@@ -28,7 +28,7 @@ class Link:
 
     def ask(self, op, image="", more=b""):
         self.seq += 1
-        head = struct.pack("<HHIQ", 1, op, 0, self.seq)
+        head = struct.pack("<HHIQ", 2, op, 0, self.seq)
         body = image.encode().ljust(28, b"\0") + more
         self.sock.send((head + body).ljust(REQUEST, b"\0"))
         return self.seq

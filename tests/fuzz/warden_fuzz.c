@@ -39,7 +39,7 @@ void box_launch(struct warden *wd, const struct launch_spec *s,
 	assert(memchr(s->hostname, '\0', NAME_CAP) && name_valid(s->hostname));
 	assert((s->flags & ~(uint32_t)LAUNCH_FLAGS_ALL) == 0);
 	assert(s->pids >= 8 && s->pids <= 65536);
-	assert(s->nofile <= 65536 && s->zero == 0);
+	assert(s->nofile <= 65536);
 	assert(s->cpus_milli >= 50 && s->cpus_milli <= 1000000);
 	assert(s->mem_bytes >= 16 << 20 && s->mem_bytes <= 1ULL << 46);
 	assert(s->disk_bytes >= 16 << 20 && s->disk_bytes <= 1ULL << 50);
