@@ -7,10 +7,17 @@
  *
  *	u32 VIEW_MAGIC | u32 flags | u32 n | n strings (pack_str): paths
  *
- * Paths are absolute, without "." and ".."; none means all. VIEW_READ has one.
+ * Paths are absolute, without ".", "..", or a slash too many; none means all.
+ * VIEW_READ has one.
  *
  * Records are little-endian: u32 length of what follows | u8 kind | fields.
  * VIEW_DONE or VIEW_ERROR comes once, last.
+ *
+ * Entries of a record have their path once, in front of both:
+ *
+ *	str path, then for each of the two: u8 enum file_type, and if it is
+ *	not FILE_NONE: u32 mode, u32 uid, u32 gid, u64 size, u64 mtime (ms),
+ *	str target of a link
  */
 #pragma once
 
@@ -38,8 +45,8 @@ enum view_flags {
 };
 
 enum view_kind {
-	VIEW_CHANGE = 1, /* of VIEW_DIFF: u8 what, entry before, entry after */
-	VIEW_STEP, /* of VIEW_MERGE: u8 enum merge_step, entry theirs, ours */
+	VIEW_CHANGE = 1, /* of VIEW_DIFF: u8 what, entries before and after */
+	VIEW_STEP, /* of VIEW_MERGE: u8 enum merge_step, entries theirs, ours */
 	VIEW_DATA, /* bytes of a tar or file */
 	VIEW_PROGRESS, /* u64 entries, u64 bytes */
 	VIEW_SPACED,   /* u64 bytes, u64 shared bytes, u64 entries */
@@ -48,7 +55,8 @@ enum view_kind {
 	VIEW_KINDS
 };
 
-/* Bits: what is different. An entry that one side lacks has FILE_NONE there. */
+/* Bits: what is different. An entry that one side lacks has FILE_NONE there
+ * (and is WHAT_TYPE). */
 enum view_what {
 	WHAT_TYPE = 1,
 	WHAT_CONTENT = 2, /* also a link's target */
@@ -96,6 +104,16 @@ void view_record_put(struct buf *b, const struct view_record *r);
 /* As file_record_get(): its size, 0 when more is needed, -EBADMSG. */
 int view_record_get(const struct buf *b, struct view_record *r) MUST_CHECK;
 
+struct view_ask {
+	unsigned flags;
+	size_t n;
+	const char *paths[VIEW_PATHS_MAX]; /* point into what was read */
+};
+
+/* Of the form that a path in a request or a record has; "/" is the root. */
+bool view_path_ok(const char *path);
 /* The request; `paths` has `n` strings. */
 void view_ask_put(struct buf *b, unsigned flags, const char *const *paths,
 		  size_t n);
+/* 0, or -EBADMSG. */
+int view_ask_get(const void *p, size_t n, struct view_ask *a) MUST_CHECK;
