@@ -13,6 +13,8 @@ static const char *const state_names[] = {
 	[BOX_LAUNCHING] = "starting",
 	[BOX_FOUND] = "unknown",
 	[BOX_RUNNING] = "running",
+	[BOX_PAUSED] = "paused",
+	[BOX_SUSPENDED] = "suspended",
 	[BOX_ENDING] = "removing",
 };
 static_assert(ARRAY_LEN(state_names) == BOX_STATES, "a name for each state");

@@ -342,7 +342,7 @@ static void h_sandbox_get(struct api *a, struct http_conn *c,
 
 static const struct route_query list_query[] = {
 	{ "label", "string", "only those with it: key, or key=value" },
-	{ "state", "string", "running, removing or ended" },
+	{ "state", "string", "running, paused, suspended, removing or ended" },
 	{ "name", "string", NULL },
 	{ "project", "string", NULL },
 	{ "limit", "integer", "at most so many" },

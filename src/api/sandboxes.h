@@ -31,6 +31,8 @@ enum box_state {
 	BOX_LAUNCHING,
 	BOX_FOUND, /* from the registry; the warden has not confirmed it yet */
 	BOX_RUNNING,
+	BOX_PAUSED,    /* everything inside stands still; see pause.h */
+	BOX_SUSPENDED, /* no process is left: only its disk, a snapshot */
 	BOX_ENDING,
 	BOX_STATES
 };
