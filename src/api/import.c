@@ -154,6 +154,8 @@ static bool take_line(struct import *i, char *s)
 	if (str_starts(s, "progress ") &&
 	    two_numbers(s + strlen("progress "), &n, &bytes) == 0)
 		return true;
+	if (!i->unpacked && str_starts(s, "config "))
+		return true;
 	if (!i->unpacked && str_starts(s, "done ") &&
 	    two_numbers(s + strlen("done "), &n, &bytes) == 0) {
 		i->image.entries = n;
@@ -167,6 +169,16 @@ static bool take_line(struct import *i, char *s)
 	}
 	fail_image(i, "the unpacking worker said something unexpected");
 	return false;
+}
+
+static size_t line_max(const struct buf *line)
+{
+	static const char word[] = "config ";
+	size_t n = sizeof(word) - 1;
+
+	return buf_len(line) >= n && memcmp(buf_data(line), word, n) == 0
+		       ? WORKER_CONFIG_MAX
+		       : WORKER_LINE_MAX;
 }
 
 static void on_words(struct io *io, uint32_t events)
@@ -197,7 +209,7 @@ static void on_words(struct io *io, uint32_t events)
 			return;
 		buf_eat(&i->line, len);
 	}
-	if (buf_len(&i->line) >= WORKER_LINE_MAX)
+	if (buf_len(&i->line) >= line_max(&i->line))
 		fail_image(i, "the unpacking worker talks too much");
 }
 

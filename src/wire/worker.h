@@ -2,15 +2,22 @@
  * What the import worker writes on its status pipe: lines of ASCII.
  *
  *	progress ENTRIES BYTES
+ *	config JSON
  *	done ENTRIES BYTES
  *	error MESSAGE
  *
- * `done` or `error` comes once, last. The api role trusts none of it: a line
- * over WORKER_LINE_MAX bytes, or anything else, is an error.
+ * `config` comes at most once, before `done`, when the archive was an image
+ * with a config: what processes get by default (oci_run_read() of
+ * image/oci.h reads it). `done` or `error` comes once, last. The api role
+ * trusts none of it: a line over WORKER_LINE_MAX bytes (WORKER_CONFIG_MAX for
+ * a config), or anything else, is an error.
  */
 #pragma once
 
-enum { WORKER_LINE_MAX = 512 };
+enum {
+	WORKER_LINE_MAX = 512,
+	WORKER_CONFIG_MAX = 32 * 1024 + 16, /* the word, a space, the newline */
+};
 
 /* Descriptors of the worker: the tar on 0, the status lines on 1, log on 2. */
 enum {
