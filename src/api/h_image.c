@@ -1,4 +1,4 @@
-/* Requests about images, except for the one that makes them (import.c). */
+/* Requests about images, except for the one that makes them (upload.c). */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +18,32 @@ json_t *image_json(const struct image *i)
 	return json_pack("{s:s, s:s, s:I, s:I, s:s}", "name", i->name, "id",
 			 i->id, "size", (json_int_t)i->size, "entries",
 			 (json_int_t)i->entries, "created_at", stamp);
+}
+
+json_t *image_json_full(const struct image *i)
+{
+	json_t *j = image_json(i);
+
+	json_object_set_new(j, "config",
+			    i->config ? json_deep_copy(i->config)
+				      : json_null());
+	json_object_set_new(j, "cache",
+			    *i->cache ? json_string(i->cache) : json_null());
+	return j;
+}
+
+static void h_image_get(struct api *a, struct http_conn *c,
+			const struct call *call)
+{
+	const struct image *img = image_find(a, call->arg[0]);
+	struct err e = { 0 };
+
+	if (img) {
+		reply_json(a, c, 200, image_json_full(img));
+		return;
+	}
+	err_set(&e, ENOENT, "no image '%.64s'", call->arg[0]);
+	reply_err(a, c, &e);
 }
 
 static void h_image_list(struct api *a, struct http_conn *c,
@@ -145,8 +171,12 @@ static void h_image_delete(struct api *a, struct http_conn *c,
 const struct route image_routes[] = {
 	{ "GET", "/v1/images", h_image_list, SCOPE_READ, 0, "List the images",
 	  NULL, NULL, "ImageList", 200 },
+	{ "GET", "/v1/images/{name}", h_image_get, SCOPE_READ, 0,
+	  "Show an image", NULL, NULL, "Image", 200 },
 	{ "PUT", "/v1/images/{name}", h_image_put, SCOPE_ADMIN, ROUTE_OPERATOR,
-	  "Make an image from a tar", NULL, "application/x-tar", "Image", 201 },
+	  "Make an image of a tar: a root file system, an OCI layout, a docker "
+	  "archive",
+	  NULL, "application/x-tar", "Image", 201 },
 	{ "DELETE", "/v1/images/{name}", h_image_delete, SCOPE_ADMIN,
 	  ROUTE_OPERATOR, "Remove an image", NULL, NULL, NULL, 204 },
 	{ 0 },

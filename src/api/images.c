@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "api/api.h"
+#include "base/auto.h"
 #include "base/buf.h"
 
 struct retired {
@@ -31,6 +32,7 @@ static void add(struct api *a, const struct image *img)
 	struct image *i = xcalloc(1, sizeof(*i));
 
 	*i = *img;
+	json_incref(i->config);
 	list_add(&a->images.all, &i->node);
 	a->images.n++;
 }
@@ -40,14 +42,19 @@ static int load_row(void *arg, const struct image_row *row)
 	struct image img = { .size = row->size,
 			     .entries = row->entries,
 			     .created_ms = row->created_ms };
+	json_t *config = json_loads(row->config, 0, NULL);
 
 	if (!image_name_valid(row->name) || !id_valid(row->id) ||
 	    str_copy(img.name, sizeof(img.name), row->name) < 0 ||
-	    str_copy(img.id, sizeof(img.id), row->id) < 0)
+	    str_copy(img.id, sizeof(img.id), row->id) < 0 ||
+	    str_copy(img.cache, sizeof(img.cache), row->cache) < 0)
 		log_err("image=%.64s bad row in the registry, ignoring",
 			row->name);
-	else
+	else {
+		img.config = config;
 		add(arg, &img);
+	}
+	json_decref(config);
 	return 0;
 }
 
@@ -111,8 +118,15 @@ struct image *image_by_id(struct api *a, const char *id)
 
 int image_put(struct api *a, const struct image *img, struct err *e)
 {
-	struct image_row row = { img->name, img->id, img->size, img->entries,
-				 img->created_ms };
+	AUTO_FREE char *config =
+		img->config ? json_dumps(img->config, JSON_COMPACT) : NULL;
+	struct image_row row = { .name = img->name,
+				 .id = img->id,
+				 .size = img->size,
+				 .entries = img->entries,
+				 .created_ms = img->created_ms,
+				 .config = config ? config : "",
+				 .cache = img->cache };
 	struct image *old;
 	char old_id[ID_CAP];
 	int r = registry_image_put(&a->registry, &row, e);
@@ -126,7 +140,9 @@ int image_put(struct api *a, const struct image *img, struct err *e)
 		struct list node = old->node;
 
 		memcpy(old_id, old->id, ID_CAP);
+		json_decref(old->config);
 		*old = *img;
+		json_incref(old->config);
 		old->node = node;
 		spares_drop(a, old_id);
 		image_retire(a, old_id);
@@ -146,6 +162,7 @@ void image_drop(struct api *a, struct image *img)
 	if (!image_by_name(a, img->name) &&
 	    registry_image_remove(&a->registry, img->name, &e) < 0)
 		log_err("image=%s %s, ignoring", img->name, e.msg);
+	json_decref(img->config);
 	free(img);
 }
 

@@ -7,19 +7,23 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include <jansson.h>
+
 #include "base/err.h"
 #include "base/list.h"
 #include "base/str.h"
 
 struct api;
 
-enum { IMAGE_NAME_CAP = 64, IMAGES_MAX = 1024 };
+enum { IMAGE_NAME_CAP = 64, IMAGES_MAX = 1024, IMAGE_CACHE_CAP = 80 };
 
 struct image {
 	struct list node;
 	char name[IMAGE_NAME_CAP];
 	char id[ID_CAP];
 	uint64_t size, entries, created_ms;
+	json_t *config;              /* see image_config.h; or NULL */
+	char cache[IMAGE_CACHE_CAP]; /* the build step that made it, or "" */
 	bool removing;
 	uint64_t seen; /* last reconciliation that found it */
 };
@@ -40,7 +44,7 @@ struct image *image_by_id(struct api *a, const char *id);
 
 /*
  * An image that the warden has committed gets its name, durably; the one that
- * had the name is retired.
+ * had the name is retired. The table has its own reference to the config.
  */
 int image_put(struct api *a, const struct image *img, struct err *e) MUST_CHECK;
 /* Its volume is gone, or going: forgets the name, durably. */

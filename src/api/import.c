@@ -1,14 +1,5 @@
-/*
- * PUT /v1/images/{name}: the body goes into the pipe of a worker, which
- * unpacks it behind walls of its own; we never look at a byte of it.
- *
- *	warden: import -> body to the worker, its lines to us -> "done"
- *	-> warden: commit -> registry (on disk) -> 201
- *
- * The worker has read an attacker's archive: what it says is bounded, checked
- * and cleaned before anybody sees it. Until the registry has the row, every
- * way out removes the volume.
- */
+#include "api/import.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -17,104 +8,79 @@
 #include <unistd.h>
 
 #include "api/api.h"
-#include "api/image_json.h"
+#include "api/image_config.h"
 #include "api/reply.h"
-#include "api/routes.h"
 #include "base/auto.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "wire/worker.h"
 
-struct import {
-	struct api *api;
-	struct http_conn *conn;
-	struct image image;
-	struct warden_call call;
-	struct io tar, words;
-	struct buf line;
-	bool body_done; /* the client has sent everything */
-	bool unpacked;  /* the worker has said "done" */
-	struct deferred gone;
-};
-
-static void import_free(struct deferred *d)
-{
-	struct import *i = container_of(d, struct import, gone);
-
-	buf_done(&i->line);
-	free(i);
-}
-
-/* The request is answered, or its client gone. */
-static void import_end(struct import *i, bool keep)
+static void end(struct import *i, bool keep)
 {
 	struct api *a = i->api;
 
+	if (!i->open)
+		return;
+	i->open = false;
 	warden_cancel(&i->call);
 	io_close(&a->loop, &i->tar);
 	io_close(&a->loop, &i->words);
 	if (!keep)
 		warden_chore(&a->warden, WARDEN_IMAGE_REMOVE, i->image.id);
 	a->n_imports--;
-	loop_defer(&a->loop, &i->gone, import_free);
+	buf_done(&i->line);
 }
 
-static void import_gone(struct http_conn *c, void *owner)
+void import_end(struct import *i)
 {
-	struct import *i = owner;
-
-	(void)c;
-	log_info("image=%s its upload was given up, removing it",
-		 i->image.name);
-	import_end(i, false);
+	end(i, false);
+	json_decref(i->image.config);
+	i->image.config = NULL;
 }
 
 static void fail(struct import *i, const struct err *e)
 {
-	import_end(i, false);
-	reply_err(i->api, i->conn, e);
+	end(i, false);
+	i->ops->failed(i, e);
 }
 
 static void fail_image(struct import *i, const char *msg)
 {
-	import_end(i, false);
-	reply_error(i->api, i->conn, 422, "bad_image", msg);
+	struct err e = { 0 };
+
+	err_set(&e, EBADMSG, "%s", msg);
+	fail(i, &e);
+}
+
+void import_refuse(struct api *a, struct http_conn *c, const struct err *e)
+{
+	if (e->code == EBADMSG)
+		reply_error(a, c, 422, "bad_image", e->msg);
+	else
+		reply_err(a, c, e);
 }
 
 static void on_commit(struct warden_call *c, const struct warden_rep *rep,
 		      int fds[FD_PASS_MAX])
 {
 	struct import *i = container_of(c, struct import, call);
-	struct api *a = i->api;
-	struct audit entry = { .type = "image.create",
-			       .who = audit_who(i->conn),
-			       .request_id = http_request_id(i->conn) };
-	struct err e = { 0 };
+	struct err e = rep->err;
 
 	(void)fds;
-	if (rep->err.code == EBADMSG) {
-		fail_image(i, rep->err.msg);
-		return;
-	}
-	if (rep->err.code) {
-		fail(i, &rep->err);
-		return;
-	}
 	i->image.created_ms = clock_wall_ms();
-	if (image_put(a, &i->image, &e) < 0) {
+	if (e.code || image_put(i->api, &i->image, &e) < 0) {
 		fail(i, &e);
 		return;
 	}
 	log_info("image=%s id=%s bytes=%llu imported", i->image.name,
 		 i->image.id, (unsigned long long)i->image.size);
-	import_end(i, true);
-	entry.data = image_json(&i->image);
-	audit_reply(a, i->conn, &entry, 201, image_json(&i->image));
+	end(i, true);
+	i->ops->done(i);
 }
 
 static void commit_if_complete(struct import *i)
 {
-	if (!i->body_done || !i->unpacked || i->call.busy)
+	if (!i->fed || !i->unpacked || i->call.busy)
 		return;
 	warden_req_id(&i->call, WARDEN_IMAGE_COMMIT, i->image.id);
 	warden_ask(&i->api->warden, &i->call, on_commit);
@@ -141,6 +107,36 @@ static int two_numbers(char *s, uint64_t *a, uint64_t *b)
 	return r < 0 ? r : parse_u64(space + 1, INT64_MAX, b);
 }
 
+/* The worker wants no more: bytes behind the archive's end are dropped. */
+static void stop_feeding(struct import *i)
+{
+	if (i->tar.fd < 0)
+		return;
+	io_close(&i->api->loop, &i->tar);
+	if (!i->fed)
+		i->ops->room(i);
+}
+
+static bool take_config(struct import *i, const char *s)
+{
+	struct err e = { 0 };
+	json_t *j = json_loads(s, JSON_REJECT_DUPLICATES, NULL);
+
+	if (i->image.config || image_config_check(j, &e) < 0) {
+		json_decref(j);
+		return false;
+	}
+	i->image.config = j;
+	return true;
+}
+
+static bool take_counts(struct import *i, char *s, uint64_t *n, uint64_t *bytes)
+{
+	char *space = strchr(s, ' ');
+
+	return !i->unpacked && space && two_numbers(space + 1, n, bytes) == 0;
+}
+
 /* False: the import is over. */
 static bool take_line(struct import *i, char *s)
 {
@@ -151,21 +147,21 @@ static bool take_line(struct import *i, char *s)
 		fail_image(i, s + strlen("error "));
 		return false;
 	}
-	if (str_starts(s, "progress ") &&
-	    two_numbers(s + strlen("progress "), &n, &bytes) == 0)
+	if (str_starts(s, "config ") && take_config(i, s + strlen("config ")))
 		return true;
-	if (!i->unpacked && str_starts(s, "config "))
-		return true;
-	if (!i->unpacked && str_starts(s, "done ") &&
-	    two_numbers(s + strlen("done "), &n, &bytes) == 0) {
+	if (str_starts(s, "progress ") && take_counts(i, s, &n, &bytes)) {
+		if (i->ops->progress)
+			i->ops->progress(i, n, bytes);
+		return i->open;
+	}
+	if (str_starts(s, "done ") && take_counts(i, s, &n, &bytes)) {
 		i->image.entries = n;
 		i->image.size = bytes;
 		i->unpacked = true;
-		/* Bytes behind the archive's end are dropped. */
-		io_close(&i->api->loop, &i->tar);
-		http_resume_body(i->conn);
-		commit_if_complete(i);
-		return true;
+		stop_feeding(i);
+		if (i->open)
+			commit_if_complete(i);
+		return i->open;
 	}
 	fail_image(i, "the unpacking worker said something unexpected");
 	return false;
@@ -173,10 +169,8 @@ static bool take_line(struct import *i, char *s)
 
 static size_t line_max(const struct buf *line)
 {
-	static const char word[] = "config ";
-	size_t n = sizeof(word) - 1;
-
-	return buf_len(line) >= n && memcmp(buf_data(line), word, n) == 0
+	return buf_len(line) >= WORKER_LINE_MAX &&
+			       str_starts(buf_data(line), "config ")
 		       ? WORKER_CONFIG_MAX
 		       : WORKER_LINE_MAX;
 }
@@ -198,13 +192,13 @@ static void on_words(struct io *io, uint32_t events)
 	}
 	while (buf_len(&i->line) > 0) {
 		char *p = buf_data(&i->line);
-		char *end = memchr(p, '\n', buf_len(&i->line));
+		char *nl = memchr(p, '\n', buf_len(&i->line));
 		size_t len;
 
-		if (!end)
+		if (!nl)
 			break;
-		*end = '\0';
-		len = (size_t)(end - p) + 1;
+		*nl = '\0';
+		len = (size_t)(nl - p) + 1;
 		if (!take_line(i, p))
 			return;
 		buf_eat(&i->line, len);
@@ -219,21 +213,17 @@ static void on_pipe(struct io *io, uint32_t events)
 
 	/* The worker reads no more: its last line says why. */
 	if (events & EPOLLERR) {
-		io_close(&i->api->loop, io);
-		http_resume_body(i->conn);
+		stop_feeding(i);
 		return;
 	}
 	io_set(&i->api->loop, io, 0);
-	http_resume_body(i->conn);
+	i->ops->room(i);
 }
 
-static size_t body_data(struct http_conn *c, const char *p, size_t n,
-			void *owner)
+size_t import_feed(struct import *i, const void *p, size_t n)
 {
-	struct import *i = owner;
 	ssize_t w;
 
-	(void)c;
 	if (i->tar.fd < 0) /* over, or about to be */
 		return n;
 	do
@@ -250,12 +240,9 @@ static size_t body_data(struct http_conn *c, const char *p, size_t n,
 	return (size_t)w;
 }
 
-static void body_end(struct http_conn *c, void *owner)
+void import_fed(struct import *i)
 {
-	struct import *i = owner;
-
-	(void)c;
-	i->body_done = true;
+	i->fed = true;
 	io_close(&i->api->loop, &i->tar);
 	commit_if_complete(i);
 }
@@ -303,49 +290,45 @@ static void on_import(struct warden_call *c, const struct warden_rep *rep,
 	if (e.code)
 		fail(i, &e);
 	else
-		http_stream_body(i->conn, body_data, body_end);
+		i->ops->ready(i);
 }
 
-static void check_put(struct api *a, struct http_conn *c, const char *name,
-		      struct err *e)
+int import_check(struct api *a, const char *name, struct err *e)
 {
 	if (!image_name_valid(name))
-		err_set(e, EINVAL,
-			"'%.64s' is not a name: 1 to 63 of a-z, 0-9, '.', "
-			"'_', ':' and '-'",
-			name);
-	else if (http_request(c)->body == HTTP_NO_BODY)
-		err_set(e, EINVAL, "the body must be a tar archive");
-	else if (a->n_imports >= IMPORTS_MAX)
-		err_set(e, EMFILE, "%d images are being made: try again later",
-			IMPORTS_MAX);
-	else if (a->images.n >= IMAGES_MAX && !image_find(a, name))
-		err_set(e, EMFILE, "there are %d images: remove some",
-			IMAGES_MAX);
+		return err_set(e, EINVAL,
+			       "'%.64s' is not a name: 1 to 63 of a-z, 0-9, "
+			       "'.', '_', ':' and '-'",
+			       name);
+	if (a->n_imports >= IMPORTS_MAX)
+		return err_set(e, EMFILE,
+			       "%d images are being made: try again later",
+			       IMPORTS_MAX);
+	if (a->images.n >= IMAGES_MAX && !image_find(a, name))
+		return err_set(e, EMFILE, "there are %d images: remove some",
+			       IMAGES_MAX);
+	return 0;
 }
 
-void h_image_put(struct api *a, struct http_conn *c, const struct call *call)
+int import_begin(struct import *i, struct api *a, const struct import_ops *ops,
+		 const char *name, const struct import_spec *from,
+		 struct err *e)
 {
-	const char *name = call->arg[0];
-	struct err e = { 0 };
-	struct import *i;
-	char id[ID_CAP];
+	int r = import_check(a, name, e);
 
-	check_put(a, c, name, &e);
-	if (e.code == 0 && id_make(id) < 0)
-		err_set(&e, EIO, "no random numbers");
-	if (e.code) {
-		reply_err(a, c, &e);
-		return;
-	}
-	i = xcalloc(1, sizeof(*i));
+	if (r < 0)
+		return r;
 	i->api = a;
-	i->conn = c;
+	i->ops = ops;
 	i->tar.fd = i->words.fd = -1;
-	memcpy(i->image.id, id, ID_CAP);
-	memcpy(i->image.name, name, strnlen(name, IMAGE_NAME_CAP - 1));
+	if (id_make(i->image.id) < 0)
+		return err_set(e, EIO, "no random numbers");
+	snprintf(i->image.name, sizeof(i->image.name), "%s", name);
+	i->open = true;
 	a->n_imports++;
-	http_own(c, i, import_gone);
-	warden_req_id(&i->call, WARDEN_IMAGE_IMPORT, id);
+	i->call.req.op = WARDEN_IMAGE_IMPORT;
+	i->call.req.import = *from;
+	memcpy(i->call.req.import.id, i->image.id, ID_CAP);
 	warden_ask(&a->warden, &i->call, on_import);
+	return 0;
 }

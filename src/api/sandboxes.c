@@ -16,6 +16,7 @@
 
 #include "api/api.h"
 #include "api/audit.h"
+#include "api/image_config.h"
 #include "api/proc_log.h"
 #include "api/relay.h"
 #include "base/auto.h"
@@ -314,7 +315,9 @@ int box_create(struct api *a, const char *project, struct spec *spec,
 			       "no image '%.64s': see 'image ls', or make one "
 			       "with 'image build'",
 			       spec->image);
-	r = may_create(a, project, spec, e);
+	r = image_config_apply(img, spec, e);
+	if (r == 0)
+		r = may_create(a, project, spec, e);
 	if (r < 0)
 		return r;
 	a->boxes.last_create_ms = asked_us / 1000;

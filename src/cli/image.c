@@ -52,6 +52,21 @@ static int image_ls(struct cli *cli, int argc, char **argv)
 	return 0;
 }
 
+static int image_inspect(struct cli *cli, int argc, char **argv)
+{
+	const struct opt table[] = { OPT_HELP(cli), { 0 } };
+	char target[TARGET_CAP];
+	json_t *j;
+
+	if (cli_operands(cli, table, argc, argv) != 1)
+		cli_usage_error(cli, "which image?");
+	server_target(cli, target, "/v1/images/", argv[1]);
+	j = server_get(cli, "GET", target, NULL);
+	print_json(j);
+	json_decref(j);
+	return 0;
+}
+
 static int image_rm(struct cli *cli, int argc, char **argv)
 {
 	const struct opt table[] = { OPT_HELP(cli), { 0 } };
@@ -187,6 +202,13 @@ const struct verb image_verbs[] = {
 		   "input. NAME is by default\nthe name of the file without "
 		   "its endings.",
 	  .examples = "docker export box | " PRODUCT " image import - mine\n" },
+	{ .name = "inspect",
+	  .fn = image_inspect,
+	  .args = "IMAGE",
+	  .help = "all that is known about an image, as JSON",
+	  .notes = "What it wants of its processes (config) fills what a "
+		   "sandbox's spec leaves open:\nenvironment, directory, "
+		   "user; root only where the spec allows sudo." },
 	{ .name = "ls",
 	  .fn = image_ls,
 	  .args = "[OPTIONS]",

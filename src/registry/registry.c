@@ -261,6 +261,8 @@ int registry_image_put(struct registry *r, const struct image_row *row,
 	put_u64(st, 3, row->size);
 	put_u64(st, 4, row->entries);
 	put_u64(st, 5, row->created_ms);
+	put_text(st, 6, row->config);
+	put_text(st, 7, row->cache);
 	return run_durable(r, ST_IMAGE_PUT, "add an image", e);
 }
 
@@ -284,6 +286,8 @@ int registry_image_each(struct registry *r,
 			.size = get_u64(st, 2),
 			.entries = get_u64(st, 3),
 			.created_ms = get_u64(st, 4),
+			.config = get_text(st, 5),
+			.cache = get_text(st, 6),
 		};
 
 		rc = fn(arg, &row);

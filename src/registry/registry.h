@@ -43,6 +43,8 @@ struct sandbox_row {
 struct image_row {
 	const char *name, *id;
 	uint64_t size, entries, created_ms;
+	const char *config; /* JSON, or "": what it wants of its processes */
+	const char *cache;  /* the build step that made it, or "" */
 };
 
 struct key_row {

@@ -124,10 +124,11 @@ const char *const registry_statements[] = {
 		" created_ms, boot_id, deadline_boot_ms, deadline_wall_ms,"
 		" project FROM sandboxes ORDER BY created_ms, id",
 	[ST_IMAGE_PUT] = "REPLACE INTO images (name, id, size, entries,"
-			 " created_ms) VALUES (?1, ?2, ?3, ?4, ?5)",
+			 " created_ms, config, cache)"
+			 " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
 	[ST_IMAGE_REMOVE] = "DELETE FROM images WHERE name = ?1",
-	[ST_IMAGE_LIST] = "SELECT name, id, size, entries, created_ms"
-			  " FROM images ORDER BY name",
+	[ST_IMAGE_LIST] = "SELECT name, id, size, entries, created_ms,"
+			  " config, cache FROM images ORDER BY name",
 	[ST_PROJECT_ADD] = "INSERT OR IGNORE INTO projects VALUES (?1, ?2)",
 	[ST_PROJECT_LIST] =
 		"SELECT name, created_ms FROM projects ORDER BY name",

@@ -375,6 +375,39 @@ class Spares(HttpCase):
 
 
 class Images(HttpCase):
+    def test_config(self):
+        """What an image wants of its processes fills what a spec leaves open."""
+        config = {"Env": ["A=image", "B=image", "broken"], "User": "root:root",
+                  "WorkingDir": "/srv", "Cmd": ["/bin/sh"], "Labels": {"a": "b"}}
+
+        def worker(tar_fd, say_fd):
+            while os.read(tar_fd, 1 << 16):
+                pass
+            os.write(say_fd, b"config " + json.dumps(config).encode() +
+                     b"\ndone 17 4096\n")
+        self.w.on_import = worker
+        r = self.a.api("PUT", "/v1/images/wants", b"tar")
+        self.assertEqual((r.status, r.json["config"]), (201, config))
+        self.a.kill()
+        self.a.start()
+        self.assertEqual(self.a.api("GET", "/v1/images/wants").json, r.json)
+
+        def spec(**asked):
+            box = self.a.create(image="wants", **asked)
+            got = self.a.api("GET", f"/v1/sandboxes/{box}").json["spec"]
+            return got["env"], got["workdir"], got.get("user", "")
+        self.assertEqual(spec(), ({"A": "image", "B": "image"}, "/srv", "root"))
+        self.assertEqual(spec(env={"A": "mine"}, workdir="/", sudo=False),
+                         ({"A": "mine", "B": "image"}, "/", ""))
+        self.assertEqual(spec(user="bin")[2], "bin")
+        # What no config is, is not taken; nor a second one.
+        for bad in (b"config []\n", b"config {\"Env\": [1]}\n", b"config \n",
+                    b"config {\"Evil\": 1}\n", b"config {}\nconfig {}\n",
+                    b"config " + b"x" * 40000):
+            self.w.on_import = lambda tar_fd, say_fd, bad=bad: (
+                os.write(say_fd, bad + b"done 1 1\n"), os.read(tar_fd, 1))
+            self.fails(422, "bad_image", "PUT", "/v1/images/bad", b"tar")
+
     def test_put_list_delete(self):
         data = os.urandom(5 << 20)
         got = bytearray()
@@ -389,7 +422,11 @@ class Images(HttpCase):
         self.assertEqual(bytes(got), data)
         self.assertEqual({k: r.json[k] for k in ("name", "size", "entries")},
                          {"name": "my.image:1", "size": 4096, "entries": 17})
-        self.assertIn(r.json, self.a.api("GET", "/v1/images").json["images"])
+        short = {k: v for k, v in r.json.items()
+                 if k not in ("config", "cache")}
+        self.assertIn(short, self.a.api("GET", "/v1/images").json["images"])
+        self.assertEqual(self.a.api("GET", "/v1/images/my.image:1").json, r.json)
+        self.fails(404, "not_found", "GET", "/v1/images/none")
         # Chunked, by a slow client; then a restart.
         self.w.on_import = None
 

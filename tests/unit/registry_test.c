@@ -144,9 +144,9 @@ static void test_sandboxes(void)
 
 static void test_images(void)
 {
-	struct image_row one = { "debian", "i1", 10, 2, 3 },
-			 two = { "debian", "i2", 11, 4, 5 },
-			 other = { "zoo", "i2", 1, 1, 1 };
+	struct image_row one = { "debian", "i1", 10, 2, 3, "{}", "c" },
+			 two = { "debian", "i2", 11, 4, 5, "{}", "c2" },
+			 other = { "zoo", "i2", 1, 1, 1, "", "" };
 	struct seen seen = { 0 };
 	struct registry r;
 	struct err e = { 0 };
