@@ -1,42 +1,21 @@
 /*
- * Image imports: a worker in a throw-away user namespace unpacks a foreign
- * archive into a staged image. The warden touches no byte of it: it hands the
- * write end of the worker's input and the read end of its words to the api.
- *
- * The worker gets the host's mount namespace only to load its libraries; its
- * own first action is to leave it for an empty root (see worker/). It runs in
- * a group of its own and with ids of its own, like a sandbox.
+ * Image imports: a worker unpacks a foreign archive into a staged image. The
+ * warden touches no byte of it: it hands the write end of the worker's input
+ * and the read end of its words to the api.
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <grp.h>
-#include <sched.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/auto.h"
 #include "base/buf.h"
-#include "base/fd.h"
 #include "base/log.h"
-#include "sandbox/container/clone.h"
 #include "sandbox/mount.h"
 #include "warden/warden.h"
-#include "wire/worker.h"
-
-/* The worker's descriptors; behind them, until exec, its program. */
-enum { WORKER_FDS = WORKER_SHIM_FD + 1, EXEC_FD = WORKER_FDS, N_FDS };
-enum { RETRY_MS = 5 };
-
-static const struct cgroup_limits worker_limits = { .mem_bytes = 2ULL << 30,
-						    .cpus_milli = 4000,
-						    .pids = 16 };
 
 struct import *import_find(struct warden *w, const char *id)
 {
@@ -49,65 +28,6 @@ struct import *import_find(struct warden *w, const char *id)
 			return i;
 	}
 	return NULL;
-}
-
-static int worker_ids(const struct part *p, struct err *e)
-{
-	if (setgroups(0, NULL) < 0 || setns(p->userns_fd, CLONE_NEWUSER) < 0)
-		return err_sys(e, "enter user namespace");
-	if (setresgid(0, 0, 0) < 0 || setresuid(0, 0, 0) < 0)
-		return err_sys(e, "become root inside");
-	if (unshare(CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS) <
-	    0)
-		return err_sys(e, "unshare");
-	return 0;
-}
-
-static int worker_fds(int fds[N_FDS], struct err *e)
-{
-	int i;
-
-	for (i = 0; i < N_FDS; i++) {
-		fds[i] = fcntl(fds[i], F_DUPFD_CLOEXEC, 64);
-		if (fds[i] < 0)
-			return err_sys(e, "move descriptor");
-	}
-	for (i = 0; i < N_FDS; i++)
-		if (dup3(fds[i], i, i == EXEC_FD ? O_CLOEXEC : 0) < 0)
-			return err_sys(e, "move descriptor");
-	return 0;
-}
-
-static void __attribute__((noreturn))
-worker_child(struct warden *w, const struct part *p, int fds[N_FDS])
-{
-	const char *argv[] = { "worker", "unpack", NULL };
-	const char *env[] = { NULL };
-	struct err e = { 0 };
-	sigset_t none;
-	int r, status_fd = fds[1];
-
-	sigemptyset(&none);
-	sigprocmask(SIG_SETMASK, &none, NULL);
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	r = cgroup_join(&w->cg, p->slot, true);
-	if (r < 0)
-		err_set(&e, -r, "join cgroups: %s", strerror(-r));
-	else if (setns(w->host_mnt_fd, CLONE_NEWNS) < 0)
-		err_sys(&e, "enter host's mounts");
-	else if (worker_ids(p, &e) == 0 && worker_fds(fds, &e) == 0) {
-		status_fd = 1;
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		if (close_range(N_FDS, ~0U, 0) < 0)
-			err_sys(&e, "close descriptors");
-		else {
-			syscall(SYS_execveat, EXEC_FD, "", argv, env,
-				AT_EMPTY_PATH);
-			err_sys(&e, "execute the worker");
-		}
-	}
-	dprintf(status_fd, "error %s\n", e.msg);
-	_exit(127);
 }
 
 static void import_free(struct deferred *d)
@@ -139,32 +59,9 @@ static void import_go_on(struct import *i)
 	drop_orphan(i);
 }
 
-static void import_clean(struct timer *t)
+static void worker_gone(struct worker *k)
 {
-	struct import *i = container_of(t, struct import, retry);
-	struct err e = { 0 };
-
-	if (cgroup_kill(&i->w->cg, i->slot, &e) < 0)
-		log_warn("%s", e.msg);
-	if (cgroup_remove(&i->w->cg, i->slot) < 0)
-		timer_set(&i->w->loop, t, RETRY_MS, import_clean);
-	else {
-		slot_free(i->w, i->slot);
-		i->ended = true;
-		import_go_on(i);
-	}
-}
-
-static void worker_ended(struct io *io, uint32_t events)
-{
-	struct import *i = container_of(io, struct import, pid_io);
-	siginfo_t si = { 0 };
-
-	(void)events;
-	waitid(P_PIDFD, (id_t)io->fd, &si, WEXITED);
-	io_close(&i->w->loop, io);
-	i->ok = si.si_code == CLD_EXITED && si.si_status == 0;
-	import_clean(&i->retry);
+	import_go_on(container_of(k, struct import, worker));
 }
 
 static void import_done(struct import *i)
@@ -203,7 +100,7 @@ void import_commit(struct import *i, struct waiter *wt)
 {
 	struct err e = { 0 };
 
-	if (!i->ended || i->committing) {
+	if (!i->worker.ended || i->committing) {
 		list_add(&i->waiters, &wt->node);
 		return;
 	}
@@ -212,7 +109,7 @@ void import_commit(struct import *i, struct waiter *wt)
 			       .done = commit_done };
 	if (list_empty(&i->node)) /* over; only this turn still has it */
 		err_set(&e, ENOENT, "no import of image %s", i->id);
-	else if (!i->ok)
+	else if (!i->worker.ok)
 		err_set(&e, EBADMSG, "image %s was not unpacked", i->id);
 	else if (job_start(&i->job, &e) == 0) {
 		i->committing = true;
@@ -230,18 +127,12 @@ static void discard(struct import *i, struct err *e)
 	}
 }
 
-static void stop_worker(struct import *i)
-{
-	if (i->pid_io.fd >= 0)
-		syscall(SYS_pidfd_send_signal, i->pid_io.fd, SIGKILL, NULL, 0);
-}
-
 void import_remove(struct import *i, struct waiter *wt)
 {
 	struct err e = { 0 };
 
-	if (!i->ended || i->committing) {
-		stop_worker(i);
+	if (!i->worker.ended || i->committing) {
+		worker_stop(&i->worker);
 		list_add(&i->waiters, &wt->node);
 		return;
 	}
@@ -254,7 +145,8 @@ static void drop_orphan(struct import *i)
 {
 	struct err e = { 0 };
 
-	if (i->owner || !i->ended || i->committing || list_empty(&i->node))
+	if (i->owner || !i->worker.ended || i->committing ||
+	    list_empty(&i->node))
 		return;
 	discard(i, &e);
 	if (e.code)
@@ -271,77 +163,52 @@ void imports_orphan(struct warden *w, const struct conn *owner)
 		if (i->owner != owner)
 			continue;
 		i->owner = NULL;
-		stop_worker(i);
+		worker_stop(&i->worker);
 		drop_orphan(i);
 	}
 }
 
 /* The staged directory, with the worker's ids mapped to plain ones. */
-static int stage_mount(struct warden *w, const char *id, const struct part *p,
-		       struct err *e)
+static int open_stage(struct warden *w, const struct worker_spec *s,
+		      const struct part *p, int fds[WORKER_FDS_MAX],
+		      struct err *e)
 {
+	const struct import *i = s->owner;
 	char path[64];
-	int fd = store_image_stage(&w->store, id, e);
 
+	snprintf(path, sizeof(path), "/pool/" STORE_STAGE_TREE, i->id);
+	fds[0] = mount_clone(AT_FDCWD, path,
+			     MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID, p->userns_fd,
+			     e);
+	if (fds[0] < 0)
+		return fds[0];
+	fds[1] = w->sudo_fd;
+	return 2;
+}
+
+static void say_failed(int fd, const struct err *e)
+{
+	dprintf(fd, "error %s\n", e->msg);
+}
+
+static int stage_and_start(struct import *i, int fds[2], struct err *e)
+{
+	const struct worker_spec s = { .mode = "unpack",
+				       .program_fd = i->worker.w->worker_fd,
+				       .open = open_stage,
+				       .fail = say_failed,
+				       .owner = i };
+	struct err ignored = { 0 };
+	int fd, r;
+
+	fd = store_image_stage(&i->w->store, i->id, e);
 	if (fd < 0)
 		return fd;
 	close(fd);
-	snprintf(path, sizeof(path), "/pool/" STORE_STAGE_TREE, id);
-	return mount_clone(AT_FDCWD, path, MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID,
-			   p->userns_fd, e);
-}
-
-static int spawn_worker(struct warden *w, struct part *p, int root_fd,
-			int out[2], struct err *e)
-{
-	int tar[2] = { -1, -1 }, words[2] = { -1, -1 }, pid_fd = -1;
-	pid_t pid = -1;
-
-	if (pipe2(tar, O_CLOEXEC) < 0 || pipe2(words, O_CLOEXEC) < 0)
-		err_sys(e, "pipe");
-	else {
-		int fds[N_FDS] = { tar[0],  words[1],   2,
-				   root_fd, w->sudo_fd, w->worker_fd };
-
-		pid = clone_into(CLONE_NEWPID, p->group_fd, &pid_fd);
-		if (pid == 0)
-			worker_child(w, p, fds);
-		if (pid < 0)
-			err_set(e, -pid, "clone: %s", strerror(-pid));
-	}
-	auto_close(&tar[0]);
-	auto_close(&words[1]);
-	if (pid < 0) {
-		auto_close(&tar[1]);
-		auto_close(&words[0]);
-		return -e->code;
-	}
-	out[0] = tar[1];
-	out[1] = words[0];
-	return pid_fd;
-}
-
-static int start_in_part(struct warden *w, struct import *i, struct part *p,
-			 int out[2], struct err *e)
-{
-	AUTO_CLOSE int root_fd = -1;
-	int pid_fd;
-
-	if (part_start(&w->cg, p, e) < 0 ||
-	    part_finish(&w->cg, w->launch.proc_fd, p, e) < 0 ||
-	    cgroup_limit(&w->cg, p->slot, &worker_limits, e) < 0)
-		return -e->code;
-	root_fd = stage_mount(w, i->id, p, e);
-	if (root_fd < 0)
-		return root_fd;
-	pid_fd = spawn_worker(w, p, root_fd, out, e);
-	if (pid_fd < 0)
-		return pid_fd;
-	if (io_add(&w->loop, &i->pid_io, pid_fd, EPOLLIN, worker_ended) < 0) {
-		close(pid_fd);
-		return err_set(e, EIO, "watch the worker");
-	}
-	return 0;
+	r = worker_start(&i->worker, &s, fds, e);
+	if (r < 0 && store_image_discard(&i->w->store, i->id, &ignored) == 0)
+		sweep_soon(i->w);
+	return r;
 }
 
 int import_start(struct warden *w, const char *id, const struct conn *owner,
@@ -349,7 +216,6 @@ int import_start(struct warden *w, const char *id, const struct conn *owner,
 {
 	struct err none = { 0 };
 	struct import *i;
-	struct part p;
 	int r;
 
 	if (w->n_imports >= IMPORTS_MAX)
@@ -361,26 +227,14 @@ int import_start(struct warden *w, const char *id, const struct conn *owner,
 		close(r);
 	if (r >= 0 || import_find(w, id))
 		return err_set(e, EEXIST, "image %s exists", id);
-	r = part_take(w, PART_WORKER, &p, e);
-	if (r < 0)
-		return r;
 	i = xcalloc(1, sizeof(*i));
-	i->w = w;
-	i->slot = p.slot;
+	i->w = i->worker.w = w;
+	i->worker.gone = worker_gone;
 	i->owner = owner;
-	i->pid_io.fd = -1;
 	memcpy(i->id, id, ID_CAP);
 	list_init(&i->waiters);
-	r = start_in_part(w, i, &p, fds, e);
-	part_close(&p);
+	r = stage_and_start(i, fds, e);
 	if (r < 0) {
-		struct err ignored = { 0 };
-
-		if (cgroup_kill(&w->cg, p.slot, &ignored) == 0 &&
-		    cgroup_remove(&w->cg, p.slot) == 0)
-			slot_free(w, p.slot);
-		if (store_image_discard(&w->store, id, &ignored) == 0)
-			sweep_soon(w);
 		free(i);
 		return r;
 	}

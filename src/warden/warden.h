@@ -10,6 +10,7 @@
  *	resize.c    other limits for one that runs
  *	record.c    what is written down about them, and adoption after a crash
  *	slots.c	    ranges of ids, parts made ahead
+ *	worker.c    programs that look at foreign bytes, walled in
  *	import.c    workers that fill images
  *	sweep.c	    destroys discarded volumes
  *	job.c	    slow work in a child
@@ -88,14 +89,40 @@ struct job {
 	int err_fd;
 };
 
+enum { WORKER_FDS_MAX = 8 };
+
+/* The owner sets w and `gone`, which hears that no process of it is left. */
+struct worker {
+	struct warden *w;
+	unsigned slot;
+	struct io pid_io; /* fd -1 once it has ended */
+	struct timer retry;
+	bool ended, ok;
+	void (*gone)(struct worker *k);
+};
+
+struct worker_spec {
+	const char *mode, *arg; /* its arguments; NULL: none */
+	int program_fd;
+	bool host_net; /* has the host's network, not an empty one */
+	/*
+	 * Runs in the child, as root, in a copy of the warden's mount
+	 * namespace that goes: opens the worker's descriptors from 3 on, and
+	 * says how many they are.
+	 */
+	int (*open)(struct warden *w, const struct worker_spec *s,
+		    const struct part *p, int fds[WORKER_FDS_MAX],
+		    struct err *e);
+	/* Tells who reads the worker's words why there is no worker. */
+	void (*fail)(int fd, const struct err *e);
+	const void *owner; /* for both */
+};
+
 struct import {
 	struct list node;
 	struct warden *w;
 	char id[ID_CAP];
-	unsigned slot;
-	struct io pid_io; /* fd -1 once the worker has ended */
-	struct timer retry;
-	bool ended, ok;
+	struct worker worker;
 	bool committing;
 	const struct conn *owner; /* NULL: gone */
 	struct job job;           /* the commit */
@@ -178,6 +205,12 @@ int record_write(const struct box *b, struct err *e) MUST_CHECK;
 /* `ending`: it is dead, or will run no more. */
 uint64_t process_start_time(int proc_fd, pid_t pid, bool *ending);
 int adopt_all(struct warden *w, struct err *e) MUST_CHECK;
+
+/* worker.c */
+/* Out: where it takes its input, and where its words come from. */
+int worker_start(struct worker *k, const struct worker_spec *s, int out[2],
+		 struct err *e) MUST_CHECK;
+void worker_stop(struct worker *k);
 
 /* import.c */
 int import_start(struct warden *w, const char *id, const struct conn *owner,
