@@ -46,6 +46,9 @@ enum {
 /* The whole text of the file oci-layout. */
 #define OCI_LAYOUT_TEXT "{\"imageLayoutVersion\":\"1.0.0\"}"
 
+/* Of one blob. */
+#define OCI_BLOB_MAX (INT64_C(64) << 30)
+
 /* --- digests -------------------------------------------------------------- */
 
 /* A descriptor: some bytes by what they are. */
