@@ -22,6 +22,7 @@
 #include "api/port.h"
 #include "api/reconcile.h"
 #include "api/sandboxes.h"
+#include "api/snapshots.h"
 #include "api/tcp.h"
 #include "api/warden_link.h"
 #include "base/conf.h"
@@ -56,6 +57,7 @@ struct api {
 	struct ledger ledger;
 	struct list replays; /* creates under way that have a key */
 	struct images images;
+	struct snapshots snapshots;
 	struct metrics metrics;
 	struct audit_log audit;
 	struct events events;

@@ -191,6 +191,13 @@ void audit_reply(struct api *a, struct http_conn *c, const struct audit *entry,
 	audit_add_durable(a, entry, &r->wait, on_disk);
 }
 
+uint64_t audit_next(const struct api *a)
+{
+	const struct audit_log *l = &a->audit;
+
+	return l->seq + (l->next - l->written);
+}
+
 int audit_ready(struct api *a, struct err *e)
 {
 	const struct audit_log *l = &a->audit;

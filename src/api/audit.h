@@ -68,6 +68,9 @@ void audit_cancel(struct audit_wait *w);
 void audit_reply(struct api *a, struct http_conn *c, const struct audit *entry,
 		 int status, json_t *answer);
 
+/* The number that the log's next entry is likely to get. */
+uint64_t audit_next(const struct api *a);
+
 /* May something be done that has to be written down? Else LOG_AWAY. */
 int audit_ready(struct api *a, struct err *e) MUST_CHECK;
 

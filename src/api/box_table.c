@@ -10,11 +10,9 @@
 #include "base/clock.h"
 
 static const char *const state_names[] = {
-	[BOX_LAUNCHING] = "starting",
-	[BOX_FOUND] = "unknown",
-	[BOX_RUNNING] = "running",
-	[BOX_PAUSED] = "paused",
-	[BOX_SUSPENDED] = "suspended",
+	[BOX_LAUNCHING] = "starting",  [BOX_FOUND] = "unknown",
+	[BOX_RUNNING] = "running",     [BOX_PAUSED] = "paused",
+	[BOX_SUSPENDED] = "suspended", [BOX_RESTARTING] = "restarting",
 	[BOX_ENDING] = "removing",
 };
 static_assert(ARRAY_LEN(state_names) == BOX_STATES, "a name for each state");
@@ -68,6 +66,7 @@ struct sandbox *box_new(struct api *a, const char *id, const char *project,
 	list_init(&s->by_name);
 	list_init(&s->in_spares);
 	list_init(&s->waiters);
+	list_init(&s->takes);
 	agent_init(&s->agent);
 	box_touch(s);
 	list_add(&a->boxes.all, &s->all);
@@ -76,6 +75,45 @@ struct sandbox *box_new(struct api *a, const char *id, const char *project,
 		list_add(names_of(&a->boxes, project, s->spec.name),
 			 &s->by_name);
 	return s;
+}
+
+/* The new one first: they may be the same. */
+static void point(struct sandbox *s, char at[ID_CAP], const char *snapshot)
+{
+	char old[ID_CAP], new[ID_CAP];
+
+	snprintf(new, sizeof(new), "%s", snapshot);
+	memcpy(old, at, ID_CAP);
+	snapshot_ref(s->api, new);
+	memcpy(at, new, ID_CAP);
+	snapshot_unref(s->api, old);
+}
+
+void box_set_base(struct sandbox *s, const char *snapshot)
+{
+	point(s, s->base, snapshot);
+}
+
+void box_set_disk(struct sandbox *s, const char *snapshot)
+{
+	point(s, s->disk, snapshot);
+}
+
+void boxes_lost_disk(struct api *a, const char *snapshot)
+{
+	struct list *n, *next;
+
+	list_each (n, next, &a->boxes.all) {
+		struct sandbox *s = container_of(n, struct sandbox, all);
+		bool disk = strcmp(s->disk, snapshot) == 0;
+
+		if (strcmp(s->base, snapshot) == 0)
+			*s->base = '\0';
+		if (disk)
+			*s->disk = '\0';
+		if (disk && s->state == BOX_SUSPENDED)
+			box_gone(s, "its disk is not there any more", NULL);
+	}
 }
 
 bool box_visible(const struct sandbox *s)
@@ -190,5 +228,5 @@ bool image_in_use(struct api *a, const char *image_id, bool by_any)
 		if (strcmp(s->image_id, image_id) == 0)
 			return true;
 	}
-	return false;
+	return snapshot_uses_image(a, image_id);
 }

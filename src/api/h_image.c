@@ -151,7 +151,8 @@ static void h_image_delete(struct api *a, struct http_conn *c,
 	}
 	if (image_in_use(a, img->id, false)) {
 		err_set(&e, EBUSY,
-			"image '%s' is in use: remove its sandboxes first",
+			"image '%s' is in use: remove its sandboxes and "
+			"snapshots first",
 			img->name);
 		reply_err(a, c, &e);
 		return;

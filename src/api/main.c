@@ -160,9 +160,9 @@ static void load(struct api *a)
 		 a->conf.state_dir);
 	if (audit_start(a, &e) < 0 ||
 	    registry_open(&a->registry, path, &e) < 0 || keys_load(a, &e) < 0 ||
-	    ends_load(a, &e) < 0 || boxes_load(a, &e) < 0 ||
-	    ledger_start(a, &e) < 0 || images_load(a, &e) < 0 ||
-	    ports_init(a, &e) < 0)
+	    ends_load(a, &e) < 0 || snapshots_load(a, &e) < 0 ||
+	    boxes_load(a, &e) < 0 || ledger_start(a, &e) < 0 ||
+	    images_load(a, &e) < 0 || ports_init(a, &e) < 0)
 		die("%s", e.msg);
 }
 
@@ -208,6 +208,7 @@ int main(int argc, char **argv)
 	ends_init(a);
 	replays_init(a);
 	ledger_init(a);
+	snapshots_init(a);
 	boxes_init(a);
 	events_init(a);
 	images_init(a);

@@ -1,7 +1,7 @@
 /*
- * Two walks in the order of ids, sandboxes and then images, one question at a
- * time; nobody else's request passes before they are done. If the connection
- * breaks on the way, the next one starts from the beginning.
+ * Three walks in the order of ids, sandboxes, snapshots and then images, one
+ * question at a time; nobody else's request passes before they are done. If the
+ * connection breaks on the way, the next one starts from the beginning.
  */
 #include "api/reconcile.h"
 
@@ -76,6 +76,50 @@ static void on_image(struct warden_call *c, const struct warden_rep *rep,
 	ask_next(a, WARDEN_IMAGE_NEXT, id, on_image);
 }
 
+/* Those that are being taken were never there. */
+static void drop_snapshots(struct api *a)
+{
+	struct list *n, *next;
+
+	list_each (n, next, &a->snapshots.all) {
+		struct snapshot *snap = container_of(n, struct snapshot, node);
+
+		if (snap->seen != a->reconcile.round && !snap->taking &&
+		    !snap->removing)
+			snapshot_lost(snap);
+	}
+}
+
+static void on_snapshot(struct warden_call *c, const struct warden_rep *rep,
+			int fds[FD_PASS_MAX])
+{
+	struct api *a = container_of(c, struct api, reconcile.call);
+	struct snapshot *snap;
+	char id[ID_CAP];
+
+	(void)fds;
+	if (rep->err.code == WARDEN_AWAY)
+		return;
+	if (rep->err.code) {
+		if (rep->err.code == ENOENT)
+			drop_snapshots(a);
+		else
+			log_err("list the snapshots: %s, keeping what we know",
+				rep->err.msg);
+		snapshots_settle(a);
+		ask_next(a, WARDEN_IMAGE_NEXT, "", on_image);
+		return;
+	}
+	memcpy(id, rep->id, ID_CAP);
+	id[ID_LEN] = '\0';
+	snap = snapshot_by_id(a, id);
+	if (snap)
+		snap->seen = a->reconcile.round;
+	else
+		snapshot_stray(a, id);
+	ask_next(a, WARDEN_SNAPSHOT_NEXT, id, on_snapshot);
+}
+
 /* Launches that wait for the warden were never there: they stay. */
 static void drop_sandboxes(struct api *a)
 {
@@ -145,7 +189,10 @@ static void on_sandbox(struct warden_call *c, const struct warden_rep *rep,
 	}
 	if (rep->err.code == ENOENT) {
 		drop_sandboxes(a);
-		ask_next(a, WARDEN_IMAGE_NEXT, "", on_image);
+		if (a->snapshots.n > 0)
+			ask_next(a, WARDEN_SNAPSHOT_NEXT, "", on_snapshot);
+		else
+			ask_next(a, WARDEN_IMAGE_NEXT, "", on_image);
 		return;
 	}
 	l.id[ID_LEN] = '\0';

@@ -49,7 +49,7 @@ extern const struct route_query kill_all_query[];
 /* Each ends at a NULL method. */
 extern const struct route host_routes[], sandbox_routes[], process_routes[],
 	file_routes[], port_routes[], event_routes[], image_routes[],
-	key_routes[], usage_routes[], show_routes[];
+	key_routes[], usage_routes[], show_routes[], snapshot_routes[];
 /* All of them, ends at NULL. */
 extern const struct route *const all_routes[];
 

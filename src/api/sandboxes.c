@@ -86,6 +86,9 @@ static void drop(struct sandbox *s)
 	if (s->state == BOX_LAUNCHING)
 		a->boxes.n_launching--;
 	s->state = BOX_ENDING;
+	snapshots_orphan(s);
+	box_set_disk(s, "");
+	box_set_base(s, "");
 	loop_defer(&a->loop, &s->gone, box_free);
 	images_unused(a, s->image_id);
 }
@@ -366,6 +369,12 @@ static struct sandbox_row row_of(const struct sandbox *s, const char *spec)
 		.boot_id = s->api->boot_id,
 		.deadline_boot_ms = s->deadline_boot_ms,
 		.deadline_wall_ms = s->deadline_wall_ms,
+		.state = s->state == BOX_PAUSED ? "paused"
+			 : *s->disk             ? "suspended"
+						: "running",
+		.disk = s->disk,
+		.base = s->base,
+		.parent = s->parent,
 	};
 }
 

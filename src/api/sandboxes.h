@@ -31,8 +31,9 @@ enum box_state {
 	BOX_LAUNCHING,
 	BOX_FOUND, /* from the registry; the warden has not confirmed it yet */
 	BOX_RUNNING,
-	BOX_PAUSED,    /* everything inside stands still; see pause.h */
-	BOX_SUSPENDED, /* no process is left: only its disk, a snapshot */
+	BOX_PAUSED,     /* everything inside stands still */
+	BOX_SUSPENDED,  /* only a disk, the snapshot `disk` */
+	BOX_RESTARTING, /* between two lives: see restart.h */
 	BOX_ENDING,
 	BOX_STATES
 };
@@ -56,7 +57,11 @@ struct sandbox {
 	char id[ID_CAP];
 	char image_id[ID_CAP];
 	char project[NAME_CAP];
-	struct spec spec; /* spec.image: as it was asked for */
+	/* Snapshots, or "": what it started from (box_set_base()), and what
+	 * its disk is or is about to be (box_set_disk()). */
+	char base[ID_CAP], disk[ID_CAP];
+	char parent[ID_CAP]; /* sandbox whose fork it is, or "" */
+	struct spec spec;    /* spec.image: as it was asked for */
 	enum box_state state;
 	bool spare;              /* waits for a create; nobody sees it */
 	bool transient;          /* of a run: no row, gone with its client */
@@ -77,6 +82,7 @@ struct sandbox {
 	box_ready_fn *ready;
 	void *ready_arg;
 	struct list waiters;
+	struct list takes; /* snapshots of it, one after the other */
 	struct deferred gone;
 };
 
@@ -101,6 +107,10 @@ int boxes_load(struct api *a, struct err *e) MUST_CHECK;
 /* A new entry of the table; takes the content of `spec`. */
 struct sandbox *box_new(struct api *a, const char *id, const char *project,
 			struct spec *spec, const char *image_id);
+void box_set_base(struct sandbox *s, const char *snapshot);
+void box_set_disk(struct sandbox *s, const char *snapshot);
+/* A snapshot is not there any more: whose disk it was has ended. */
+void boxes_lost_disk(struct api *a, const char *snapshot);
 /* By the exact id or name: any, spares included; or NULL. */
 struct sandbox *box_by_id(struct api *a, const char *id);
 struct sandbox *box_by_name(struct api *a, const char *project,

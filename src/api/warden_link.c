@@ -33,6 +33,7 @@ static bool may_repeat(unsigned op)
 	case WARDEN_STAT:
 	case WARDEN_HOST:
 	case WARDEN_IMAGE_REMOVE:
+	case WARDEN_SNAPSHOT_REMOVE:
 	case WARDEN_RESIZE:
 	case WARDEN_CONNECT:
 		return true;

@@ -1,9 +1,9 @@
 /*
  * SQLite in WAL mode with the file locked exclusively: api is the only user,
  * and without the shared index a commit costs one write(2). synchronous is
- * NORMAL, so that a create does not wait for the disk; changes of images and
- * keys switch to FULL for their own commit. Checkpoints wait for the disk too
- * and are therefore never automatic.
+ * NORMAL, so that a create does not wait for the disk; changes of images, keys
+ * and of what is to survive the host switch to FULL for their own commit.
+ * Checkpoints wait for the disk too and are therefore never automatic.
  */
 #include "registry/registry.h"
 
@@ -154,6 +154,19 @@ int registry_begin(struct registry *r, struct err *e)
 	return 0;
 }
 
+int registry_begin_durable(struct registry *r, struct err *e)
+{
+	int rc = stmt_durable(r, e);
+
+	if (rc < 0)
+		return rc;
+	rc = registry_begin(r, e);
+	if (rc < 0)
+		stmt_quick(r);
+	r->durable = rc == 0;
+	return rc;
+}
+
 int registry_end(struct registry *r, int rc, struct err *e)
 {
 	if (rc < 0)
@@ -167,6 +180,9 @@ int registry_end(struct registry *r, int rc, struct err *e)
 	/* A full disk may have rolled it back already. */
 	if (rc < 0 && !sqlite3_get_autocommit(r->db))
 		sqlite3_exec(r->db, "ROLLBACK", NULL, NULL, NULL);
+	if (r->durable)
+		stmt_quick(r);
+	r->durable = false;
 	return rc;
 }
 
@@ -186,6 +202,10 @@ int registry_sandbox_add(struct registry *r, const struct sandbox_row *row,
 	put_u64(st, 8, row->deadline_boot_ms);
 	put_u64(st, 9, row->deadline_wall_ms);
 	put_text(st, 10, row->project);
+	put_text(st, 11, row->state);
+	put_text(st, 12, row->disk);
+	put_text(st, 13, row->base);
+	put_text(st, 14, row->parent);
 	return stmt_run(r, ST_BOX_ADD, "add a sandbox", e);
 }
 
@@ -198,6 +218,10 @@ int registry_sandbox_update(struct registry *r, const struct sandbox_row *row,
 	put_text(st, 2, row->spec);
 	put_u64(st, 3, row->deadline_boot_ms);
 	put_u64(st, 4, row->deadline_wall_ms);
+	put_text(st, 5, row->boot_id);
+	put_text(st, 6, row->state);
+	put_text(st, 7, row->disk);
+	put_text(st, 8, row->base);
 	return stmt_run(r, ST_BOX_UPDATE, "change a sandbox", e);
 }
 
@@ -226,6 +250,10 @@ int registry_sandbox_each(struct registry *r,
 			.deadline_boot_ms = get_u64(st, 7),
 			.deadline_wall_ms = get_u64(st, 8),
 			.project = get_text(st, 9),
+			.state = get_text(st, 10),
+			.disk = get_text(st, 11),
+			.base = get_text(st, 12),
+			.parent = get_text(st, 13),
 		};
 
 		rc = fn(arg, &row);

@@ -21,6 +21,7 @@ struct registry {
 	unsigned wal_pages; /* waiting in the write-ahead log */
 	unsigned depth;     /* of registry_begin() */
 	bool failed;        /* something since then */
+	bool durable;       /* the commit waits for the disk */
 };
 
 enum { REGISTRY_HASH = 32 };
@@ -38,6 +39,17 @@ struct sandbox_row {
 	 */
 	const char *boot_id;
 	uint64_t deadline_boot_ms, deadline_wall_ms;
+	const char *state;         /* "running", "paused" or "suspended" */
+	const char *disk;          /* snapshot that its disk is; "": its own */
+	const char *base, *parent; /* where it comes from; "": the image */
+};
+
+struct snapshot_row {
+	const char *id, *project;
+	const char *name; /* "": none */
+	const char *kind, *sandbox, *base, *image_id, *image;
+	const char *spec; /* JSON */
+	uint64_t bytes, pause_us, event, created_ms;
 };
 
 struct image_row {
@@ -103,12 +115,15 @@ int registry_copy(struct registry *r, const char *path,
  * 0, the result of the commit is returned instead.
  */
 int registry_begin(struct registry *r, struct err *e) MUST_CHECK;
+/* The same; all of it is on disk when registry_end() returns. Outermost. */
+int registry_begin_durable(struct registry *r, struct err *e) MUST_CHECK;
 int registry_end(struct registry *r, int rc, struct err *e) MUST_CHECK;
 
 /* EEXIST: the id is taken, or the name in its project. */
 int registry_sandbox_add(struct registry *r, const struct sandbox_row *row,
 			 struct err *e) MUST_CHECK;
-/* Spec and deadline of the row with this id. */
+/* What may change of the row with this id: spec, deadline, state, disk, base.
+ */
 int registry_sandbox_update(struct registry *r, const struct sandbox_row *row,
 			    struct err *e) MUST_CHECK;
 /* Removing what is not there is no error. */
@@ -118,6 +133,17 @@ int registry_sandbox_remove(struct registry *r, const char *id,
 int registry_sandbox_each(struct registry *r,
 			  int (*fn)(void *arg, const struct sandbox_row *row),
 			  void *arg, struct err *e) MUST_CHECK;
+
+/* Adds it, or changes name, kind and base. EEXIST: its project has the name. */
+int registry_snapshot_put(struct registry *r, const struct snapshot_row *row,
+			  struct err *e) MUST_CHECK;
+/* Removing what is not there is no error. */
+int registry_snapshot_remove(struct registry *r, const char *id,
+			     struct err *e) MUST_CHECK;
+/* The oldest first. */
+int registry_snapshot_each(struct registry *r,
+			   int (*fn)(void *arg, const struct snapshot_row *row),
+			   void *arg, struct err *e) MUST_CHECK;
 
 /* Both are on disk when they return. A name that is taken is replaced. */
 int registry_image_put(struct registry *r, const struct image_row *row,

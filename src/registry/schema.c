@@ -114,15 +114,30 @@ const char *const registry_statements[] = {
 	[ST_BOX_ADD] =
 		"INSERT INTO sandboxes (id, name, image_id, image, spec,"
 		" created_ms, boot_id, deadline_boot_ms, deadline_wall_ms,"
-		" project) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+		" project, state, disk, base, parent) VALUES (?1, ?2, ?3, ?4,"
+		" ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
 	[ST_BOX_UPDATE] =
 		"UPDATE sandboxes SET spec = ?2, deadline_boot_ms = ?3,"
-		" deadline_wall_ms = ?4 WHERE id = ?1",
+		" deadline_wall_ms = ?4, boot_id = ?5, state = ?6, disk = ?7,"
+		" base = ?8 WHERE id = ?1",
 	[ST_BOX_REMOVE] = "DELETE FROM sandboxes WHERE id = ?1",
 	[ST_BOX_LIST] =
 		"SELECT id, coalesce(name, ''), image_id, image, spec,"
 		" created_ms, boot_id, deadline_boot_ms, deadline_wall_ms,"
-		" project FROM sandboxes ORDER BY created_ms, id",
+		" project, state, disk, base, parent FROM sandboxes"
+		" ORDER BY created_ms, id",
+	[ST_SNAPSHOT_PUT] =
+		"INSERT INTO snapshots (id, project, name, kind, sandbox,"
+		" base, image_id, image, spec, bytes, pause_us, event,"
+		" created_ms) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9,"
+		" ?10, ?11, ?12, ?13) ON CONFLICT (id) DO UPDATE SET"
+		" name = excluded.name, kind = excluded.kind,"
+		" base = excluded.base",
+	[ST_SNAPSHOT_REMOVE] = "DELETE FROM snapshots WHERE id = ?1",
+	[ST_SNAPSHOT_LIST] =
+		"SELECT id, project, coalesce(name, ''), kind, sandbox, base,"
+		" image_id, image, spec, bytes, pause_us, event, created_ms"
+		" FROM snapshots ORDER BY created_ms, id",
 	[ST_IMAGE_PUT] = "REPLACE INTO images (name, id, size, entries,"
 			 " created_ms, config, cache)"
 			 " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",

@@ -183,6 +183,7 @@ class FakeWarden:
         self.behave = behave
         self.boxes = {}
         self.images = set()
+        self.snapshots = {}  # id: of which sandbox
         self.imports = {}
         self.seen = []      # (op, id)
         self.refuse = {}    # op: (errno, message)
@@ -288,6 +289,13 @@ class FakeWarden:
                 self.images.remove(box_id)
             elif not self.imports.pop(box_id, None):
                 code = ENOENT
+        elif op == SNAPSHOT:
+            code, body = self.snapshot(box_id, text(rest[28:56]))
+        elif op == SNAPSHOT_REMOVE:
+            code = 0 if self.snapshots.pop(box_id, None) else ENOENT
+        elif op == SNAPSHOT_NEXT:
+            later = sorted(i for i in self.snapshots if i > box_id)
+            code, body = (0, later[0].encode()) if later else (ENOENT, b"")
         elif op == RESIZE:
             if box_id in self.boxes:
                 self.resize(box_id, *struct.unpack("<IQQ", rest[28:48]))
@@ -303,6 +311,12 @@ class FakeWarden:
         self.reply(conn, op, seq, code, "no" if code else "", body, fds)
         for fd in fds:
             os.close(fd)
+
+    def snapshot(self, box_id, snap):
+        if box_id not in self.boxes:
+            return ESRCH, b""
+        self.snapshots[snap] = box_id
+        return 0, struct.pack("<QQ", 1000, 4096)
 
     def resize(self, box_id, pids, cpus, mem):
         box = self.boxes[box_id]

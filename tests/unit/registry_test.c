@@ -32,6 +32,10 @@ static struct sandbox_row box(const char *id, const char *name)
 		.boot_id = "b",
 		.deadline_boot_ms = 5,
 		.deadline_wall_ms = 1700000009000,
+		.state = "running",
+		.disk = "",
+		.base = "",
+		.parent = "",
 	};
 }
 
