@@ -87,6 +87,23 @@ int cgroup_join(const struct cgroup_host *h, unsigned slot,
 int cgroup_open_user(const struct cgroup_host *h, unsigned slot,
 		     struct err *e) MUST_CHECK;
 
+/*
+ * The unified group of a slot: a descriptor that leads nowhere when the group
+ * is gone, and never to the next owner of the slot.
+ */
+int cgroup_open(const struct cgroup_host *h, unsigned slot,
+		struct err *e) MUST_CHECK;
+enum { CGROUP_FREEZE_MS = 5000 };
+/* Freezes, and waits until it is so; ETIMEDOUT leaves it to a thaw. */
+int cgroup_freeze(int group_fd, struct err *e) MUST_CHECK;
+/* The same for who does not wait: cgroup_events() has EPOLLPRI when it is
+ * worth to ask cgroup_frozen() again. */
+int cgroup_freeze_begin(int group_fd, struct err *e) MUST_CHECK;
+int cgroup_events(int group_fd, struct err *e) MUST_CHECK;
+bool cgroup_frozen(int events_fd);
+/* No error when it does not stand still, or is gone. */
+int cgroup_thaw(int group_fd, struct err *e) MUST_CHECK;
+
 /* Kills every process of the slot; it may take a moment until all are gone. */
 int cgroup_kill(const struct cgroup_host *h, unsigned slot,
 		struct err *e) MUST_CHECK;

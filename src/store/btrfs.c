@@ -67,30 +67,80 @@ static int family_make(struct store *s, uint64_t *family, struct err *e)
 	return 0;
 }
 
+static int family_limit(struct store *s, uint64_t family, uint64_t bytes,
+			struct err *e)
+{
+	int r = bytes ? qgroup_family_limit(s->root_fd, family, bytes) : 0;
+
+	return r < 0 ? err_set(e, -r, "limit a quota group: %s", strerror(-r))
+		     : 0;
+}
+
+/* A group that it does not know, the kernel leaves out in silence. */
+static int check_member(int dir_fd, const char *name, uint64_t family,
+			struct err *e)
+{
+	AUTO_CLOSE int fd = openat(
+		dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	uint64_t got = 0;
+
+	if (fd < 0)
+		return err_sys(e, "open a new subvolume");
+	if (qgroup_family_of(fd, &got) < 0 || got != family)
+		return err_set(e, EIO, "a new subvolume is not in its group");
+	return 0;
+}
+
 static int btrfs_make(struct store *s, int dir_fd, const char *name,
 		      uint64_t bytes, struct err *e)
 {
-	AUTO_CLOSE int fd = -1;
-	uint64_t family = 0, got = 0;
+	uint64_t family = 0;
 	int r = family_make(s, &family, e);
 
+	if (r == 0)
+		r = family_limit(s, family, bytes, e);
 	if (r < 0)
 		return r;
-	r = bytes ? qgroup_family_limit(s->root_fd, family, bytes) : 0;
-	if (r < 0)
-		return err_set(e, -r, "limit a quota group: %s", strerror(-r));
 	r = qgroup_subvol_make(dir_fd, name, family);
 	if (r < 0)
 		return err_set(e, -r, "make a subvolume: %s", strerror(-r));
-	/* A group that it does not know, the kernel leaves out in silence. */
-	fd = openat(dir_fd, name,
-		    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (fd < 0)
-		return err_sys(e, "open a new subvolume");
-	r = qgroup_family_of(fd, &got);
-	if (r < 0 || got != family)
-		return err_set(e, EIO, "a new subvolume is not in its group");
-	return 0;
+	return check_member(dir_fd, name, family, e);
+}
+
+/* The family that a copy joins, made if it is to be a new one. */
+static int clone_family(struct store *s, const struct clone_how *how,
+			uint64_t *family, struct err *e)
+{
+	int r;
+
+	if (how->like_fd >= 0) {
+		r = qgroup_family_of(how->like_fd, family);
+		if (r < 0)
+			return err_set(e, -r, "find a quota group: %s",
+				       strerror(-r));
+		return family_limit(s, *family, how->bytes, e);
+	}
+	*family = how->family;
+	r = qgroup_family_make(s->root_fd, *family);
+	if (r < 0)
+		return err_set(e, -r, "make a quota group: %s", strerror(-r));
+	return family_limit(s, *family, how->bytes, e);
+}
+
+/* The ioctl waits for a commit: then the copy is on disk. */
+static int btrfs_clone(struct store *s, int from_fd, int dir_fd,
+		       const char *name, const struct clone_how *how,
+		       struct err *e)
+{
+	uint64_t family = 0;
+	int r = clone_family(s, how, &family, e);
+
+	if (r < 0)
+		return r;
+	r = qgroup_snapshot_make(dir_fd, name, from_fd, family, how->read_only);
+	if (r < 0)
+		return err_set(e, -r, "snapshot a subvolume: %s", strerror(-r));
+	return check_member(dir_fd, name, family, e);
 }
 
 static int btrfs_limit(struct store *s, int tree_fd, uint64_t bytes,
@@ -173,7 +223,8 @@ static bool short_of_space(int fd)
  */
 static int btrfs_sweep(struct store *s, struct err *e)
 {
-	int r = qgroup_sweep(s->root_fd, s->next_family);
+	int r = qgroup_sweep(s->root_fd, s->n_reserved ? s->first_reserved
+						       : s->next_family);
 
 	if (r < 0)
 		return err_set(e, -r, "sweep quota groups: %s", strerror(-r));
@@ -187,6 +238,7 @@ const struct store_ops store_btrfs = {
 	.name = "btrfs",
 	.start = btrfs_start,
 	.make = btrfs_make,
+	.clone = btrfs_clone,
 	.limit = btrfs_limit,
 	.usage = btrfs_usage,
 	.seal = btrfs_seal,

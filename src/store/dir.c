@@ -111,6 +111,18 @@ static int dir_make(struct store *s, int dir_fd, const char *name,
 	return 0;
 }
 
+static int dir_clone(struct store *s, int from_fd, int dir_fd, const char *name,
+		     const struct clone_how *how, struct err *e)
+{
+	(void)s;
+	(void)from_fd;
+	(void)dir_fd;
+	(void)name;
+	(void)how;
+	return err_set(e, ENOTSUP,
+		       "this pool cannot make snapshots: use btrfs");
+}
+
 static int project_of(struct store *s, int tree_fd, uint64_t *project,
 		      struct err *e)
 {
@@ -197,6 +209,7 @@ const struct store_ops store_dir = {
 	.name = "dir",
 	.start = dir_start,
 	.make = dir_make,
+	.clone = dir_clone,
 	.limit = dir_limit,
 	.usage = dir_usage,
 	.seal = dir_seal,

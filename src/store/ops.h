@@ -8,6 +8,17 @@
 
 #include "store/store.h"
 
+enum { REL_PATH = 64 };
+
+/* Which limit a copy of a tree is under. */
+struct clone_how {
+	/* Joins the family of this tree; -1: a new one, of number `family`
+	 * and with the limit `bytes`. */
+	int like_fd;
+	uint64_t family, bytes;
+	bool read_only;
+};
+
 struct store_ops {
 	const char *name;
 	/* Turns limits on if it can: disk_limit, next_family and the like. */
@@ -15,6 +26,12 @@ struct store_ops {
 	/* An empty tree `name`; `bytes` 0 sets no limit. */
 	int (*make)(struct store *s, int dir_fd, const char *name,
 		    uint64_t bytes, struct err *e);
+	/*
+	 * A copy `name` of the tree `from_fd`, on disk when this returns; the
+	 * name is there when the copy is complete.
+	 */
+	int (*clone)(struct store *s, int from_fd, int dir_fd, const char *name,
+		     const struct clone_how *how, struct err *e);
 	int (*limit)(struct store *s, int tree_fd, uint64_t bytes,
 		     struct err *e);
 	int (*usage)(struct store *s, int tree_fd, uint64_t *bytes,
@@ -29,6 +46,37 @@ struct store_ops {
 
 extern const struct store_ops store_btrfs, store_dir;
 
+/* store.c, for the parts that have files of their own. */
+void rel_path(char out[REL_PATH], const char *part, const char *id);
+/* part/ID, made if `make`: to make a tree in. */
+int tree_dir(struct store *s, const char *part, const char *id, bool make,
+	     struct err *e) MUST_CHECK;
+int tree_open(struct store *s, const char *part, const char *id, int flags,
+	      struct err *e) MUST_CHECK;
+/* A rename into trash/: 0 or -errno. */
+int tree_discard(struct store *s, const char *part, const char *id);
+/* Smallest valid id above `after`: 0 or -ENOENT. */
+int tree_next(struct store *s, const char *part, const char *after,
+	      char id[ID_CAP]) MUST_CHECK;
+/* ENOSPC when the pool is too full; else what may still be used. */
+int pool_check_free(struct store *s, uint64_t *usable,
+		    struct err *e) MUST_CHECK;
+/* Can this pool limit, or may it do without? */
+int pool_check_limit(struct store *s, bool allow_unlimited,
+		     struct err *e) MUST_CHECK;
+
+/*
+ * A word about a tree, beside it in part/ID/: the target of a link, so that it
+ * is there whole or not at all.
+ */
+int note_write(int dir_fd, const char *name, const char *text,
+	       struct err *e) MUST_CHECK;
+/* The length, or -errno. */
+int note_read(int dir_fd, const char *name, char *text, size_t cap) MUST_CHECK;
+
+/* Removes `name` in `dir_fd` and all that is in it: 0 or -errno. */
+int sweep_dir(const struct store_ops *ops, int dir_fd,
+	      const char *name) MUST_CHECK;
 /* Empties trash/: 0, 1 when another sweep is at it, or -errno. */
 int sweep_trash(struct store *s, struct err *e) MUST_CHECK;
 

@@ -240,7 +240,9 @@ int qgroup_family_usage(int fd, uint64_t family, uint64_t *bytes)
 	return group_usage(fd, LEVEL_1 | family, bytes);
 }
 
-int qgroup_subvol_make(int dir_fd, const char *name, uint64_t family)
+/* `from_fd` -1: an empty one. */
+static int subvol_make(int dir_fd, const char *name, int from_fd,
+		       uint64_t family, uint64_t flags)
 {
 	/* The header's last member is the list of groups, one here. */
 	union {
@@ -249,15 +251,32 @@ int qgroup_subvol_make(int dir_fd, const char *name, uint64_t family)
 			  sizeof(uint64_t)];
 	} inherit = { .head.num_qgroups = 1 };
 	struct btrfs_ioctl_vol_args_v2 args = {
-		.flags = BTRFS_SUBVOL_QGROUP_INHERIT,
+		.fd = from_fd,
+		.flags = BTRFS_SUBVOL_QGROUP_INHERIT | flags,
 		.size = sizeof(inherit),
 		.qgroup_inherit = &inherit.head,
 	};
 
 	inherit.head.qgroups[0] = LEVEL_1 | family;
 	snprintf(args.name, sizeof(args.name), "%s", name);
-	return ioctl(dir_fd, BTRFS_IOC_SUBVOL_CREATE_V2, &args) < 0 ? -errno
-								    : 0;
+	return ioctl(dir_fd,
+		     from_fd < 0 ? BTRFS_IOC_SUBVOL_CREATE_V2
+				 : BTRFS_IOC_SNAP_CREATE_V2,
+		     &args) < 0
+		       ? -errno
+		       : 0;
+}
+
+int qgroup_subvol_make(int dir_fd, const char *name, uint64_t family)
+{
+	return subvol_make(dir_fd, name, -1, family, 0);
+}
+
+int qgroup_snapshot_make(int dir_fd, const char *name, int from_fd,
+			 uint64_t family, bool read_only)
+{
+	return subvol_make(dir_fd, name, from_fd, family,
+			   read_only ? BTRFS_SUBVOL_RDONLY : 0);
 }
 
 enum member { MEMBER_LIVES, MEMBER_DYING, MEMBER_GONE };

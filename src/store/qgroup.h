@@ -37,6 +37,9 @@ int qgroup_family_usage(int fd, uint64_t family, uint64_t *bytes) MUST_CHECK;
 /* A subvolume in `dir_fd` that is a member of the family. */
 int qgroup_subvol_make(int dir_fd, const char *name,
 		       uint64_t family) MUST_CHECK;
+/* A snapshot of the subvolume `from_fd` that is a member of the family. */
+int qgroup_snapshot_make(int dir_fd, const char *name, int from_fd,
+			 uint64_t family, bool read_only) MUST_CHECK;
 /*
  * Removes families below `end` without members, after members whose
  * subvolume is gone. 1 when some wait for the kernel to finish.

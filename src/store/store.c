@@ -13,9 +13,8 @@
 /* Creates need a tenth of the pool free: a full btrfs is hard to empty. */
 #define FREE_SHARE 10
 
-static const char *const parts[] = { "images", "box", "stage", "trash" };
-
-enum { REL_PATH = 64 };
+static const char *const parts[] = { "images", "box", "stage",
+				     "snap",   "vol", "trash" };
 
 /* The sandboxes' directories have the modes we say, whatever the umask. */
 static void auto_umask(mode_t *saved)
@@ -70,7 +69,7 @@ static int space(struct store *s, struct statfs *fs, struct err *e)
 }
 
 /* Also gives what may be used up before the pool gets too full. */
-static int check_free(struct store *s, uint64_t *usable, struct err *e)
+int pool_check_free(struct store *s, uint64_t *usable, struct err *e)
 {
 	char have[SIZE_TEXT], all[SIZE_TEXT];
 	uint64_t unit, keep;
@@ -94,38 +93,46 @@ static int check_free(struct store *s, uint64_t *usable, struct err *e)
 		       have, all);
 }
 
-static void rel_path(char out[REL_PATH], const char *part, const char *id)
+void rel_path(char out[REL_PATH], const char *part, const char *id)
 {
 	snprintf(out, REL_PATH, "%s/%s", part, id);
+}
+
+int tree_dir(struct store *s, const char *part, const char *id, bool make,
+	     struct err *e)
+{
+	char path[REL_PATH];
+	int fd;
+
+	rel_path(path, part, id);
+	if (make && mkdirat(s->root_fd, path, 0700) < 0)
+		return err_sys(e, "make %s in the pool", path);
+	fd = openat(s->root_fd, path,
+		    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	return fd < 0 ? err_sys(e, "open %s in the pool", path) : fd;
 }
 
 /* part/ID/tree, under a limit. Leaves what it made to a discard. */
 static int tree_make(struct store *s, const char *part, const char *id,
 		     uint64_t bytes, struct err *e)
 {
-	AUTO_CLOSE int dir_fd = -1;
-	char path[REL_PATH];
+	AUTO_CLOSE int dir_fd = tree_dir(s, part, id, true, e);
 	int r, fd;
 
-	rel_path(path, part, id);
-	if (mkdirat(s->root_fd, path, 0700) < 0)
-		return err_sys(e, "make %s in the pool", path);
-	dir_fd = openat(s->root_fd, path,
-			O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (dir_fd < 0)
-		return err_sys(e, "open %s in the pool", path);
+		return dir_fd;
 	r = s->ops->make(s, dir_fd, "tree", bytes, e);
 	if (r < 0)
-		return err_wrap(e, "%s", path);
+		return err_wrap(e, "%s/%s", part, id);
 	fd = openat(dir_fd, "tree",
 		    O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0)
-		return err_sys(e, "open %s in the pool", path);
+		return err_sys(e, "open %s/%s in the pool", part, id);
 	return fd;
 }
 
-static int tree_open(struct store *s, const char *part, const char *id,
-		     int flags, struct err *e)
+int tree_open(struct store *s, const char *part, const char *id, int flags,
+	      struct err *e)
 {
 	char path[REL_PATH];
 	int fd;
@@ -142,7 +149,7 @@ static int tree_open(struct store *s, const char *part, const char *id,
  * A rename into trash/. The name may be taken there, by the staged twin of a
  * discarded image or by a discard that was cut short.
  */
-static int discard(struct store *s, const char *part, const char *id)
+int tree_discard(struct store *s, const char *part, const char *id)
 {
 	char from[REL_PATH], to[REL_PATH];
 	unsigned n = 0;
@@ -155,6 +162,15 @@ static int discard(struct store *s, const char *part, const char *id)
 	       errno == EEXIST)
 		snprintf(to, sizeof(to), "trash/%s.%u", id, ++n);
 	return r < 0 ? -errno : 0;
+}
+
+int pool_check_limit(struct store *s, bool allow_unlimited, struct err *e)
+{
+	if (s->disk_limit || allow_unlimited)
+		return 0;
+	return err_set(e, ENOTSUP,
+		       "this pool cannot limit disk space: use btrfs, mount it "
+		       "with prjquota, or set allow_missing = disk");
 }
 
 static int overlay_dirs(int fd, const char *id, struct err *e)
@@ -172,14 +188,12 @@ int store_volume_new(struct store *s, const char *id, uint64_t bytes,
 	uint64_t usable;
 	int r;
 
-	if (!s->disk_limit && !allow_unlimited)
-		return err_set(e, ENOTSUP,
-			       "this pool cannot limit disk space: use btrfs, "
-			       "mount it with prjquota, or set allow_missing = "
-			       "disk");
+	r = pool_check_limit(s, allow_unlimited, e);
+	if (r < 0)
+		return r;
 	if (bytes == 0)
 		return err_set(e, EINVAL, "volume %s: no size", id);
-	r = check_free(s, &usable, e);
+	r = pool_check_free(s, &usable, e);
 	if (r < 0)
 		return r;
 	fd = tree_make(s, "box", id, bytes, e);
@@ -188,7 +202,7 @@ int store_volume_new(struct store *s, const char *id, uint64_t bytes,
 	r = fd < 0 ? fd : overlay_dirs(fd, id, e);
 	if (r < 0) {
 		/* What this cannot take away, a start-up sweep finds. */
-		(void)discard(s, "box", id);
+		(void)tree_discard(s, "box", id);
 		return r;
 	}
 	return take_fd(&fd);
@@ -199,9 +213,14 @@ int store_volume_open(struct store *s, const char *id, struct err *e)
 	return tree_open(s, "box", id, O_PATH, e);
 }
 
+int store_volume_read(struct store *s, const char *id, struct err *e)
+{
+	return tree_open(s, "box", id, O_RDONLY, e);
+}
+
 int store_volume_discard(struct store *s, const char *id, struct err *e)
 {
-	int r = discard(s, "box", id);
+	int r = tree_discard(s, "box", id);
 
 	if (r < 0)
 		return err_set(e, -r, "discard volume %s: %s", id,
@@ -236,8 +255,8 @@ int store_volume_limit(struct store *s, const char *id, uint64_t bytes,
 }
 
 /* Smallest valid id above `after`. */
-static int next_id(struct store *s, const char *part, const char *after,
-		   char id[ID_CAP])
+int tree_next(struct store *s, const char *part, const char *after,
+	      char id[ID_CAP])
 {
 	AUTO_CLOSE int fd =
 		openat(s->root_fd, part, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -260,20 +279,20 @@ static int next_id(struct store *s, const char *part, const char *after,
 
 int store_volume_next(struct store *s, const char *after, char id[ID_CAP])
 {
-	return next_id(s, "box", after, id);
+	return tree_next(s, "box", after, id);
 }
 
 int store_image_stage(struct store *s, const char *id, struct err *e)
 {
 	FIXED_UMASK;
 	uint64_t usable;
-	int r = check_free(s, &usable, e);
+	int r = pool_check_free(s, &usable, e);
 
 	if (r < 0)
 		return r;
 	r = tree_make(s, "stage", id, usable, e);
 	if (r < 0 && r != -EEXIST)
-		(void)discard(s, "stage", id);
+		(void)tree_discard(s, "stage", id);
 	return r;
 }
 
@@ -305,10 +324,10 @@ int store_image_open(struct store *s, const char *id, struct err *e)
 
 int store_image_discard(struct store *s, const char *id, struct err *e)
 {
-	int r = discard(s, "images", id);
+	int r = tree_discard(s, "images", id);
 
 	if (r == -ENOENT)
-		r = discard(s, "stage", id);
+		r = tree_discard(s, "stage", id);
 	if (r < 0)
 		return err_set(e, -r, "discard image %s: %s", id, strerror(-r));
 	return 0;
@@ -316,7 +335,7 @@ int store_image_discard(struct store *s, const char *id, struct err *e)
 
 int store_image_next(struct store *s, const char *after, char id[ID_CAP])
 {
-	return next_id(s, "images", after, id);
+	return tree_next(s, "images", after, id);
 }
 
 static int discard_all(struct store *s, const char *part, struct err *e)
@@ -324,8 +343,8 @@ static int discard_all(struct store *s, const char *part, struct err *e)
 	char id[ID_CAP] = "";
 	int r;
 
-	while ((r = next_id(s, part, id, id)) == 0) {
-		r = discard(s, part, id);
+	while ((r = tree_next(s, part, id, id)) == 0) {
+		r = tree_discard(s, part, id);
 		if (r < 0)
 			break;
 	}
@@ -367,6 +386,21 @@ int store_sweep(struct store *s, struct err *e)
 		return t;
 	}
 	return r < 0 ? r : t || r;
+}
+
+uint64_t store_reserve(struct store *s, unsigned n)
+{
+	uint64_t first = s->next_family;
+
+	if (s->n_reserved++ == 0)
+		s->first_reserved = first;
+	s->next_family += n;
+	return first;
+}
+
+void store_release(struct store *s)
+{
+	s->n_reserved--;
 }
 
 /* For a pool that is not a file of its own. */

@@ -44,6 +44,9 @@ struct store {
 	bool simple_quota; /* by simple quotas (else classic qgroups) */
 	/* Driver's own: next level-1 group or project. */
 	uint64_t next_family;
+	/* Numbers that were promised to children, see store_reserve(). */
+	unsigned n_reserved;
+	uint64_t first_reserved;
 };
 
 struct store_status {
@@ -98,11 +101,52 @@ int store_volume_next(struct store *s, const char *after,
 		      char id[ID_CAP]) MUST_CHECK;
 
 /*
+ * Copies take as long as the disk takes to write what is dirty (a commit):
+ * they are made in a child, which gets the number of the quota group that it
+ * may make from the process that makes the volumes. The sweep leaves alone
+ * what is reserved. All reservations are of this process; each is released
+ * once, when the child has ended.
+ */
+uint64_t store_reserve(struct store *s, unsigned n);
+void store_release(struct store *s);
+
+/*
+ * Snapshots: read-only copies of a sandbox's volume, on disk when this
+ * returns. They count in the limit of the volume. `tree_fd` is the volume
+ * of the sandbox `of`, opened to read: it may be discarded meanwhile.
+ */
+int store_snapshot_new(struct store *s, const char *id, const char *of,
+		       int tree_fd, struct err *e) MUST_CHECK;
+/* O_PATH descriptor of its tree. */
+int store_snapshot_open(struct store *s, const char *id,
+			struct err *e) MUST_CHECK;
+int store_snapshot_discard(struct store *s, const char *id,
+			   struct err *e) MUST_CHECK;
+int store_snapshot_next(struct store *s, const char *after,
+			char id[ID_CAP]) MUST_CHECK;
+/* Discards what a crash left of snapshots that were not finished. */
+int store_snapshot_clear(struct store *s, struct err *e) MUST_CHECK;
+/*
+ * A volume that starts as the snapshot `snap`, at most `bytes` large. Where
+ * snapshots of the sandbox `id` exist, it counts together with them; else it
+ * is a family of its own, of the number `family` (reserved).
+ */
+int store_volume_from(struct store *s, const char *id, const char *snap,
+		      uint64_t bytes, bool allow_unlimited, uint64_t family,
+		      struct err *e) MUST_CHECK;
+/* For who copies it, or keeps it while it is discarded: opened to read. */
+int store_volume_read(struct store *s, const char *id,
+		      struct err *e) MUST_CHECK;
+
+/*
  * An empty directory (0755, 0:0) under stage/; returns an O_PATH descriptor.
  * Where limits are enforced it can never take the pool below 10 % free.
  */
 int store_image_stage(struct store *s, const char *id,
 		      struct err *e) MUST_CHECK;
+/* The same, as a writable copy of the image `base`; `family` is reserved. */
+int store_image_stage_from(struct store *s, const char *id, const char *base,
+			   uint64_t family, struct err *e) MUST_CHECK;
 /* stage/ID becomes images/ID, read-only, on disk before this returns: it
  * writes out what is dirty, which takes seconds for a large image, so it may
  * be called in a child. */

@@ -135,23 +135,46 @@ static int pass(struct sweep *w)
 	return seen;
 }
 
+/* Until nothing is left, or nothing goes any more. */
+static int passes(struct sweep *w)
+{
+	uint64_t before;
+	int r;
+
+	do {
+		before = w->done;
+		w->failed = 0;
+		r = pass(w);
+	} while (r > 0 && w->done > before);
+	return r;
+}
+
+int sweep_dir(const struct store_ops *ops, int dir_fd, const char *name)
+{
+	AUTO_CLOSE int fd = open_dir(dir_fd, name);
+	struct sweep w = { .ops = ops, .trash_fd = fd };
+	int r;
+
+	if (fd < 0)
+		return errno == ENOENT ? 0 : -errno;
+	r = passes(&w);
+	if (r < 0 || w.failed)
+		return r < 0 ? r : -w.failed;
+	return unlinkat(dir_fd, name, AT_REMOVEDIR) < 0 ? -errno : 0;
+}
+
 int sweep_trash(struct store *s, struct err *e)
 {
 	AUTO_CLOSE int fd =
 		openat(s->root_fd, "trash", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	struct sweep w = { .ops = s->ops, .trash_fd = fd };
-	uint64_t before;
 	int r;
 
 	if (fd < 0)
 		return err_sys(e, "open trash/");
 	if (flock(fd, LOCK_EX | LOCK_NB) < 0)
 		return errno == EWOULDBLOCK ? 1 : err_sys(e, "lock trash/");
-	do {
-		before = w.done;
-		w.failed = 0;
-		r = pass(&w);
-	} while (r > 0 && w.done > before);
+	r = passes(&w);
 	if (r < 0)
 		return err_set(e, -r, "read trash/: %s", strerror(-r));
 	if (w.failed)

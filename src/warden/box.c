@@ -69,7 +69,8 @@ struct box *box_new(struct warden *w, const struct launch_spec *s)
 
 	b->w = w;
 	b->spec = *s;
-	b->pid_io.fd = b->talk_io.fd = -1;
+	b->pid_io.fd = b->talk_io.fd = b->listen_fd = -1;
+	list_init(&b->turns);
 	b->part = PART_NONE;
 	list_init(&b->waiters);
 	list_add(bucket(w, s->id), &b->node);
@@ -221,10 +222,12 @@ void box_end(struct box *b, struct waiter *wt)
 		b->state = BOX_ENDING;
 		io_close(&b->w->loop, &b->talk_io);
 		part_close(&b->part);
+		auto_close(&b->listen_fd);
 		kill_processes(b);
+		snapshot_box_gone(b);
 	}
 	/* With no process to wait for, or after it: the groups come next. */
-	if ((b->pid_gone || b->pid_io.fd < 0) && b->retry.slot == 0)
+	if ((b->pid_gone || b->pid_io.fd < 0) && b->retry.slot == 0 && !b->disk)
 		try_clean(&b->retry);
 }
 
@@ -312,8 +315,9 @@ static int make_run_dir(struct box *b, struct err *e)
 	return fd;
 }
 
-/* The volume, the run directory with the socket, the record. */
-static int prepare(struct box *b, int *listen_fd, struct err *e)
+/* The volume, unless it is being made, the run directory with the socket, the
+ * record. */
+static int prepare(struct box *b, struct err *e)
 {
 	struct warden *w = b->w;
 	const struct launch_spec *s = &b->spec;
@@ -323,15 +327,17 @@ static int prepare(struct box *b, int *listen_fd, struct err *e)
 	if (fd < 0)
 		return fd;
 	close(fd);
-	fd = store_volume_new(&w->store, s->id,
-			      WALL(QUOTA) ? s->disk_bytes : 1ULL << 50,
-			      s->flags & LAUNCH_ALLOW_MISSING_DISK, e);
-	if (fd < 0)
-		return fd;
-	close(fd);
-	*listen_fd = make_run_dir(b, e);
-	if (*listen_fd < 0)
-		return *listen_fd;
+	if (!b->disk) {
+		fd = store_volume_new(&w->store, s->id,
+				      WALL(QUOTA) ? s->disk_bytes : 1ULL << 50,
+				      s->flags & LAUNCH_ALLOW_MISSING_DISK, e);
+		if (fd < 0)
+			return fd;
+		close(fd);
+	}
+	b->listen_fd = make_run_dir(b, e);
+	if (b->listen_fd < 0)
+		return b->listen_fd;
 	return record_write(b, e);
 }
 
@@ -350,9 +356,26 @@ static int begin(struct box *b, struct launched *l, struct err *e)
 	return r < 0 ? err_set(e, -r, "watch the launch: %s", strerror(-r)) : 0;
 }
 
+/* All that the child waits for is there. */
+static int go(struct box *b, struct err *e)
+{
+	const struct launched l = { .talk_fd = b->talk_io.fd };
+	int r = launch_go(&l, &b->part, b->listen_fd, e);
+
+	auto_close(&b->listen_fd);
+	if (r < 0)
+		return r;
+	if (b->spec.flags & LAUNCH_EARLY)
+		answer_early(
+			container_of(b->waiters.next, struct waiter, node));
+	part_dismiss(&b->part);
+	return 0;
+}
+
 /*
  * The child is started as early as its group can take it, and the helper of an
- * unfinished part right after: both work while the volume is made.
+ * unfinished part right after: both work while the volume is made. A disk that
+ * is a copy takes longest of all and comes first.
  */
 static int start(struct box *b, struct err *e)
 {
@@ -360,15 +383,16 @@ static int start(struct box *b, struct err *e)
 	const struct cgroup_limits limits = { b->spec.mem_bytes,
 					      b->spec.cpus_milli,
 					      b->spec.pids };
-	AUTO_CLOSE int listen_fd = -1;
 	struct part *p = &b->part;
 	struct launched l = { .pid = 0, .pid_fd = -1, .talk_fd = -1 };
 
+	if (b->spec.from[0] && disk_start(b, e) < 0)
+		return -e->code;
 	if (p->group_fd >= 0 && begin(b, &l, e) < 0)
 		return -e->code;
 	if (p->unfinished && part_start(&w->cg, p, e) < 0)
 		return -e->code;
-	if (prepare(b, &listen_fd, e) < 0)
+	if (prepare(b, e) < 0)
 		return -e->code;
 	if (p->unfinished && part_finish(&w->cg, w->launch.proc_fd, p, e) < 0)
 		return -e->code;
@@ -376,13 +400,24 @@ static int start(struct box *b, struct err *e)
 		return -e->code;
 	if (l.pid == 0 && begin(b, &l, e) < 0)
 		return -e->code;
-	if (launch_go(&l, p, listen_fd, e) < 0)
-		return -e->code;
-	if (b->spec.flags & LAUNCH_EARLY)
-		answer_early(
-			container_of(b->waiters.next, struct waiter, node));
-	part_dismiss(p);
-	return 0;
+	return b->disk ? 0 : go(b, e);
+}
+
+static void start_failed(struct box *b, const struct err *e)
+{
+	b->failure = *e;
+	b->asked = true;
+	box_end(b, NULL);
+}
+
+void box_disk_made(struct box *b, const struct err *result)
+{
+	struct err e = *result;
+
+	if (b->state == BOX_ENDING)
+		box_end(b, NULL); /* it was waited for */
+	else if (e.code != 0 || go(b, &e) < 0)
+		start_failed(b, &e);
 }
 
 void box_launch(struct warden *w, const struct launch_spec *s,
@@ -400,9 +435,6 @@ void box_launch(struct warden *w, const struct launch_spec *s,
 	b->part = p;
 	b->slot = p.slot;
 	list_add(&b->waiters, &wt->node);
-	if (start(b, &e) < 0) {
-		b->failure = e;
-		b->asked = true;
-		box_end(b, NULL);
-	}
+	if (start(b, &e) < 0)
+		start_failed(b, &e);
 }

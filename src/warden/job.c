@@ -24,10 +24,13 @@ static void __attribute__((noreturn)) job_child(struct job *j, int err_fd)
 	struct err e = { 0 };
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	setpriority(PRIO_PROCESS, 0, NICE);
+	if (!j->urgent)
+		setpriority(PRIO_PROCESS, 0, NICE);
 	if (j->work(j, &e) < 0 && e.code == 0)
 		err_set(&e, EIO, "failed without a word");
-	if (write_full(err_fd, &e, sizeof(e)) < 0)
+	if (write_full(err_fd, &e, sizeof(e)) < 0 ||
+	    (j->answer_len > 0 &&
+	     write_full(err_fd, j->answer, j->answer_len) < 0))
 		_exit(1);
 	_exit(0);
 }
@@ -39,7 +42,10 @@ static void job_ended(struct io *io, uint32_t events)
 	siginfo_t si = { 0 };
 
 	(void)events;
-	if (read_full(j->err_fd, &e, sizeof(e)) != (ssize_t)sizeof(e))
+	if (read_full(j->err_fd, &e, sizeof(e)) != (ssize_t)sizeof(e) ||
+	    (j->answer_len > 0 &&
+	     read_full(j->err_fd, j->answer, j->answer_len) !=
+		     (ssize_t)j->answer_len))
 		e = (struct err){ EIO, "the child of the warden died" };
 	waitid(P_PIDFD, (id_t)io->fd, &si, WEXITED);
 	io_close(&j->w->loop, io);

@@ -19,7 +19,7 @@
 #include "base/log.h"
 #include "warden/warden.h"
 
-enum { RECORD_VERSION = 3, LEFTOVER_MS = 2000 };
+enum { RECORD_VERSION = 4, LEFTOVER_MS = 2000 };
 
 /* Of /proc/PID/stat. The flag is the kernel's PF_EXITING: it is set before a
  * dying process's descriptors are closed. */
@@ -31,6 +31,8 @@ struct record {
 	uint32_t slot;
 	int32_t pid;   /* 0 while launching */
 	uint32_t base; /* of its ids: the configuration may have changed */
+	uint32_t paused;
+	uint32_t zero;
 	uint64_t start_time;
 	struct launch_spec spec;
 };
@@ -44,6 +46,7 @@ int record_write(const struct box *b, struct err *e)
 			      .slot = b->slot,
 			      .base = slot_base(b->w, b->slot),
 			      .pid = b->state == BOX_RUNNING ? b->pid : 0,
+			      .paused = b->paused,
 			      .start_time = b->start_time,
 			      .spec = b->spec };
 	char path[ID_CAP + 8];
@@ -107,6 +110,19 @@ uint64_t process_start_time(int proc_fd, pid_t pid, bool *ending)
 	return skip_to(&at, STAT_START - STAT_FLAGS);
 }
 
+/* What was frozen for a moment only has lost who would thaw it. */
+static void adopt_frozen(struct box *b)
+{
+	struct err e = { 0 };
+	AUTO_CLOSE int fd =
+		b->paused ? -1 : cgroup_open(&b->w->cg, b->slot, &e);
+
+	if (b->paused)
+		return;
+	if (fd < 0 || cgroup_thaw(fd, &e) < 0)
+		log_err("sandbox=%s %s", b->spec.id, e.msg);
+}
+
 static void adopt(struct warden *w, const struct record *rec)
 {
 	int pid_fd = (int)syscall(SYS_pidfd_open, rec->pid, 0);
@@ -124,7 +140,9 @@ static void adopt(struct warden *w, const struct record *rec)
 	b->slot = rec->slot;
 	b->pid = rec->pid;
 	b->start_time = rec->start_time;
+	b->paused = rec->paused != 0;
 	b->state = BOX_RUNNING;
+	adopt_frozen(b);
 	slot_mark(w, b->slot);
 	if (box_watch(b, pid_fd) < 0)
 		box_end(b, NULL);
@@ -194,6 +212,8 @@ static int clear_volumes(struct warden *w, struct err *e)
 		if (store_volume_discard(&w->store, id, e) < 0)
 			return -e->code;
 	}
+	if (store_snapshot_clear(&w->store, e) < 0)
+		return -e->code;
 	return store_stage_clear(&w->store, e);
 }
 

@@ -174,7 +174,9 @@ static void do_next(struct warden *w, struct warden_req *q, struct waiter *wt)
 		}
 	if (best)
 		rep.launch = best->spec;
-	else
+	if (best && best->paused)
+		rep.launch.flags |= LAUNCH_PAUSED;
+	if (!best)
 		err_set(&rep.err, ENOENT, "no more sandboxes");
 	answer_rep(wt, &rep, NULL, 0);
 }
@@ -292,6 +294,36 @@ static void do_resize(struct warden *w, struct warden_req *q, struct waiter *wt)
 	box_resize(w, &q->resize, wt);
 }
 
+static void do_snapshot(struct warden *w, struct warden_req *q,
+			struct waiter *wt)
+{
+	struct box *b = box_find(w, q->snapshot.id);
+	struct err e = { 0 };
+
+	if (b) {
+		box_snapshot(b, &q->snapshot, wt);
+		return;
+	}
+	err_set(&e, ESRCH, "no sandbox %s", q->snapshot.id);
+	answer(wt, &e);
+}
+
+static void do_snapshot_remove(struct warden *w, struct warden_req *q,
+			       struct waiter *wt)
+{
+	snapshot_remove(w, q->id, wt);
+}
+
+static void do_snapshot_next(struct warden *w, struct warden_req *q,
+			     struct waiter *wt)
+{
+	struct warden_rep rep = { 0 };
+
+	if (snapshot_next(w, q->id, rep.id) < 0)
+		err_set(&rep.err, ENOENT, "no more snapshots");
+	answer_rep(wt, &rep, NULL, 0);
+}
+
 static void do_hello(struct warden *w, struct warden_req *q, struct waiter *wt)
 {
 	struct err none = { 0 };
@@ -308,7 +340,8 @@ enum need {
 	NEED_ID_OR_EMPTY,
 	NEED_SPEC,
 	NEED_PORT,
-	NEED_LIMITS
+	NEED_LIMITS,
+	NEED_SNAPSHOT,
 };
 
 static const struct {
@@ -328,6 +361,9 @@ static const struct {
 	[WARDEN_HOST] = { NEED_NOTHING, do_host },
 	[WARDEN_CONNECT] = { NEED_PORT, do_connect },
 	[WARDEN_RESIZE] = { NEED_LIMITS, do_resize },
+	[WARDEN_SNAPSHOT] = { NEED_SNAPSHOT, do_snapshot },
+	[WARDEN_SNAPSHOT_REMOVE] = { NEED_ID, do_snapshot_remove },
+	[WARDEN_SNAPSHOT_NEXT] = { NEED_ID_OR_EMPTY, do_snapshot_next },
 };
 
 /* NUL-terminated within its array, and of the right form. */
@@ -403,6 +439,14 @@ static bool connect_ok(const struct connect_spec *s)
 	       (s->flags & ~CONNECT_FLAGS_ALL) == 0;
 }
 
+static bool snapshot_ok(const struct snapshot_spec *s)
+{
+	return text_ok(s->id, sizeof(s->id), id_valid) &&
+	       text_ok(s->snap, sizeof(s->snap), id_valid) &&
+	       (s->flags & ~(uint32_t)SNAPSHOT_FLAGS_ALL) == 0 &&
+	       s->copies <= SNAPSHOT_COPIES_MAX;
+}
+
 static int check(const struct conn *c, const struct warden_req *q,
 		 struct err *e)
 {
@@ -439,6 +483,10 @@ static int check(const struct conn *c, const struct warden_req *q,
 			      q->resize.mem_bytes))
 			return 0;
 		return err_set(e, EINVAL, "not limits of a sandbox");
+	case NEED_SNAPSHOT:
+		if (snapshot_ok(&q->snapshot))
+			return 0;
+		return err_set(e, EINVAL, "not a snapshot of a sandbox");
 	}
 	return err_set(e, EBADMSG, "not a request");
 }

@@ -7,6 +7,7 @@
  *	serve.c	    connections, the table of requests, their validation
  *	box.c	    sandboxes: launch, end, clean up
  *	connect.c   sockets inside a sandbox's network, for previews
+ *	snapshot.c  snapshots, and disks that start as one
  *	resize.c    other limits for one that runs
  *	record.c    what is written down about them, and adoption after a crash
  *	slots.c	    ranges of ids, parts made ahead
@@ -71,6 +72,11 @@ struct box {
 	struct last_use last; /* filled while it ends */
 	bool resizing;
 	struct io pid_io, talk_io;
+	int listen_fd;      /* the agent's socket, until it goes to it */
+	struct clone *disk; /* its disk is being made */
+	struct turn *turn;  /* its snapshot that is being made... */
+	struct list turns;  /* ...and those that wait */
+	bool paused;
 	struct timer retry;
 	bool pid_gone;
 	bool asked;          /* someone asked for its end: no notice */
@@ -85,6 +91,10 @@ struct job {
 	struct warden *w;
 	int (*work)(struct job *j, struct err *e); /* in the child */
 	void (*done)(struct job *j, const struct err *e);
+	/* What else the child has to say: sent along in any case. */
+	void *answer;
+	size_t answer_len;
+	bool urgent; /* somebody waits for it: as important as we are */
 	struct io pid_io;
 	int err_fd;
 };
@@ -151,6 +161,7 @@ struct warden {
 	unsigned n_doomed;    /* sandboxes they wait for */
 	struct list imports;
 	unsigned n_imports;
+	struct list holds; /* snapshots that are looked at */
 	/* slots */
 	unsigned char *slot_used;
 	unsigned n_slots, next_slot;
@@ -190,6 +201,25 @@ void box_end(struct box *b, struct waiter *wt);
 int box_watch(struct box *b, int pid_fd) MUST_CHECK;
 bool box_uses_image(const struct warden *w, const char *image);
 void box_remove_run_dir(struct warden *w, const char *id);
+
+/* snapshot.c */
+void box_snapshot(struct box *b, const struct snapshot_spec *s,
+		  struct waiter *wt);
+/* It ends: whoever waits for a snapshot hears it. */
+void snapshot_box_gone(struct box *b);
+void snapshot_remove(struct warden *w, const char *id, struct waiter *wt);
+int snapshot_next(struct warden *w, const char *after,
+		  char id[ID_CAP]) MUST_CHECK;
+/*
+ * While it is held a snapshot cannot be removed. ENOENT when there is none;
+ * each hold is released once.
+ */
+int snapshot_hold(struct warden *w, const char *id, struct err *e) MUST_CHECK;
+void snapshot_release(struct warden *w, const char *id);
+/* The disk of a sandbox that is launched from a snapshot, made in a child:
+ * b->disk is set until box_disk_made() is called. */
+int disk_start(struct box *b, struct err *e) MUST_CHECK;
+void box_disk_made(struct box *b, const struct err *e);
 
 /* connect.c */
 /* A socket that connects, or is connected. */

@@ -4,55 +4,13 @@ do: requests in an order that nobody needs, and many sandboxes at once."""
 
 import os
 import signal
-import socket
 import struct
 
 import harness
 from harness import SLOW, wait_for
+from warden_link import COMMIT, IMPORT, REMOVE, RESIZE, Link
 
-HELLO, IMPORT, COMMIT, REMOVE, CONNECT, RESIZE = 1, 7, 8, 9, 13, 14
-REQUEST = 840  # sizeof(struct warden_req)
 ENOENT, ESRCH, EBUSY, EEXIST, EINVAL, ECONNREFUSED = 2, 3, 16, 17, 22, 111
-
-
-class Link:
-    """A connection of wire/warden.h."""
-
-    def __init__(self, instance):
-        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self.sock.settimeout(30 * SLOW)
-        self.sock.connect(instance.run_dir + "/roles/warden.sock")
-        self.seq = 0
-        self.ask(HELLO)
-        self.answers(1)
-
-    def ask(self, op, image="", more=b""):
-        self.seq += 1
-        head = struct.pack("<HHIQ", 2, op, 0, self.seq)
-        body = image.encode().ljust(28, b"\0") + more
-        self.sock.send((head + body).ljust(REQUEST, b"\0"))
-        return self.seq
-
-    def connect(self, box, port, flags=0):
-        """(errno, socket)"""
-        self.ask(CONNECT, box, struct.pack("<HH", port, flags))
-        codes, fds = self.answers(1)
-        return codes[self.seq], socket.socket(fileno=fds[0]) if fds else None
-
-    def resize(self, box, pids=64, cpus=500, mem=64 << 20):
-        """errno"""
-        self.ask(RESIZE, box, struct.pack("<IQQ", pids, cpus, mem))
-        return self.answers(1)[0][self.seq]
-
-    def answers(self, n):
-        """{seq: errno}, and the descriptors that came along."""
-        codes, fds = {}, []
-        while len(codes) < n:
-            msg, got, _, _ = socket.recv_fds(self.sock, 4096, 4)
-            seq, code = struct.unpack_from("<Qi", msg, 8)
-            fds += got
-            codes[seq] = code
-        return codes, fds
 
 
 def other(image):

@@ -53,6 +53,33 @@ void box_end(struct box *b, struct waiter *wt)
 	abort(); /* box_find() found none */
 }
 
+void box_snapshot(struct box *b, const struct snapshot_spec *s,
+		  struct waiter *wt)
+{
+	(void)b;
+	(void)s;
+	(void)wt;
+	abort();
+}
+
+void snapshot_remove(struct warden *wd, const char *id, struct waiter *wt)
+{
+	struct err none = { 0 };
+
+	(void)wd;
+	check_id(id);
+	answer(wt, &none);
+}
+
+int snapshot_next(struct warden *wd, const char *after, char id[ID_CAP])
+{
+	(void)wd;
+	if (*after != '\0')
+		check_id(after);
+	memset(id, 0, ID_CAP);
+	return -ENOENT;
+}
+
 int box_connect(const struct box *b, const struct connect_spec *s,
 		struct err *e)
 {

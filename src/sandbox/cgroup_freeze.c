@@ -1,0 +1,80 @@
+/*
+ * Standing still, by the freezer of the unified tree. It stops processes on
+ * their way back to their own code, never inside the kernel: no file is half
+ * written by a single write(2), no lock of the kernel is held. What is frozen
+ * can be killed.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/auto.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "sandbox/cgroup.h"
+#include "sandbox/cgroup_knob.h"
+
+int cgroup_open(const struct cgroup_host *h, unsigned slot, struct err *e)
+{
+	char name[16];
+	int fd;
+
+	cgroup_name(slot, name);
+	fd = cgroup_dir(h->unified_fd, name);
+	return fd < 0 ? err_sys(e, "open cgroup %s", name) : fd;
+}
+
+int cgroup_freeze_begin(int group_fd, struct err *e)
+{
+	return cgroup_knob(group_fd, "cgroup.freeze", "1", false, e);
+}
+
+bool cgroup_frozen(int events_fd)
+{
+	char text[128];
+	ssize_t n = pread(events_fd, text, sizeof(text) - 1, 0);
+
+	text[n > 0 ? n : 0] = '\0';
+	return strstr(text, "frozen 1") != NULL;
+}
+
+int cgroup_events(int group_fd, struct err *e)
+{
+	int fd = openat(group_fd, "cgroup.events", O_RDONLY | O_CLOEXEC);
+
+	return fd < 0 ? err_sys(e, "open cgroup.events") : fd;
+}
+
+int cgroup_freeze(int group_fd, struct err *e)
+{
+	AUTO_CLOSE int fd = cgroup_events(group_fd, e);
+	uint64_t now = clock_boot_ms(), until = now + CGROUP_FREEZE_MS;
+	struct pollfd p = { .fd = fd, .events = POLLPRI };
+
+	if (fd < 0 || cgroup_freeze_begin(group_fd, e) < 0)
+		return -e->code;
+	while (!cgroup_frozen(fd)) {
+		now = clock_boot_ms();
+		if (now >= until)
+			return err_set(e, ETIMEDOUT,
+				       "its processes did not stand still "
+				       "within %d s",
+				       CGROUP_FREEZE_MS / 1000);
+		if (poll(&p, 1, (int)(until - now)) < 0 && errno != EINTR)
+			return err_sys(e, "wait for the freezer");
+	}
+	return 0;
+}
+
+int cgroup_thaw(int group_fd, struct err *e)
+{
+	struct err none = { 0 };
+
+	if (cgroup_knob(group_fd, "cgroup.freeze", "0", false, &none) == 0 ||
+	    none.code == ENODEV)
+		return 0; /* done, or it is gone */
+	*e = none;
+	return -e->code;
+}

@@ -1,0 +1,198 @@
+/*
+ * Snapshots, and what starts as a copy of one. snap/ID/ has, beside the tree,
+ * the note `of`: whose disk it is a copy of. It is written before the tree is,
+ * so a snapshot without it is none.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/auto.h"
+#include "store/ops.h"
+
+static const char part[] = "snap", note_of[] = "of";
+
+int note_write(int dir_fd, const char *name, const char *text, struct err *e)
+{
+	if (symlinkat(text, dir_fd, name) < 0)
+		return err_sys(e, "write the note %s", name);
+	return 0;
+}
+
+int note_read(int dir_fd, const char *name, char *text, size_t cap)
+{
+	ssize_t n = readlinkat(dir_fd, name, text, cap - 1);
+
+	if (n < 0)
+		return -errno;
+	text[n] = '\0';
+	return (int)n;
+}
+
+/* The tree as the copy of another, in a directory that is made for it. */
+static int tree_clone(struct store *s, const char *into, const char *id,
+		      int from_fd, const struct clone_how *how, const char *of,
+		      struct err *e)
+{
+	AUTO_CLOSE int dir_fd = tree_dir(s, into, id, true, e);
+	int r;
+
+	if (dir_fd < 0)
+		return dir_fd;
+	r = of ? note_write(dir_fd, note_of, of, e) : 0;
+	if (r == 0)
+		r = s->ops->clone(s, from_fd, dir_fd, "tree", how, e);
+	if (r < 0) {
+		/* What this cannot take away, a start-up sweep finds. */
+		(void)tree_discard(s, into, id);
+		return err_wrap(e, "%s/%s", into, id);
+	}
+	return 0;
+}
+
+int store_snapshot_new(struct store *s, const char *id, const char *of,
+		       int tree_fd, struct err *e)
+{
+	const struct clone_how how = { .like_fd = tree_fd, .read_only = true };
+
+	return tree_clone(s, part, id, tree_fd, &how, of, e);
+}
+
+int store_snapshot_open(struct store *s, const char *id, struct err *e)
+{
+	return tree_open(s, part, id, O_PATH, e);
+}
+
+int store_snapshot_discard(struct store *s, const char *id, struct err *e)
+{
+	int r = tree_discard(s, part, id);
+
+	if (r < 0)
+		return err_set(e, -r, "discard snapshot %s: %s", id,
+			       strerror(-r));
+	return 0;
+}
+
+static bool complete(struct store *s, const char *id)
+{
+	struct err none = { 0 };
+	int fd = store_snapshot_open(s, id, &none);
+
+	if (fd >= 0)
+		close(fd);
+	return fd >= 0;
+}
+
+int store_snapshot_next(struct store *s, const char *after, char id[ID_CAP])
+{
+	int r;
+
+	do {
+		r = tree_next(s, part, after, id);
+		after = id;
+	} while (r == 0 && !complete(s, id));
+	return r;
+}
+
+int store_snapshot_clear(struct store *s, struct err *e)
+{
+	char id[ID_CAP] = "";
+	int r;
+
+	while ((r = tree_next(s, part, id, id)) == 0) {
+		r = complete(s, id) ? 0 : tree_discard(s, part, id);
+		if (r < 0)
+			break;
+	}
+	if (r != -ENOENT)
+		return err_set(e, -r, "clear snap/: %s", strerror(-r));
+	return 0;
+}
+
+static bool is_of(struct store *s, const char *snap, const char *id)
+{
+	struct err none = { 0 };
+	AUTO_CLOSE int dir_fd = tree_dir(s, part, snap, false, &none);
+	char of[ID_CAP];
+
+	return dir_fd >= 0 &&
+	       note_read(dir_fd, note_of, of, sizeof(of)) == ID_LEN &&
+	       strcmp(of, id) == 0;
+}
+
+/*
+ * A snapshot whose family the sandbox's volume belongs to: so its limit holds
+ * for all it has, whatever it is rolled back to. -1: there is none.
+ */
+static int open_relative(struct store *s, const char *id, const char *snap)
+{
+	struct err none = { 0 };
+	char other[ID_CAP] = "";
+
+	if (is_of(s, snap, id))
+		return tree_open(s, part, snap, O_RDONLY, &none);
+	while (store_snapshot_next(s, other, other) == 0)
+		if (is_of(s, other, id))
+			return tree_open(s, part, other, O_RDONLY, &none);
+	return -1;
+}
+
+/* The overlay of a running sandbox leaves marks in work/ that no other may
+ * find. */
+static int fresh_work(struct store *s, const char *id, struct err *e)
+{
+	AUTO_CLOSE int fd = tree_open(s, "box", id, O_RDONLY, e);
+	int r;
+
+	if (fd < 0)
+		return fd;
+	r = sweep_dir(s->ops, fd, "work");
+	if (r < 0)
+		return err_set(e, -r, "clear work/ of volume %s: %s", id,
+			       strerror(-r));
+	if (mkdirat(fd, "work", 0700) < 0)
+		return err_sys(e, "make work/ of volume %s", id);
+	return 0;
+}
+
+int store_volume_from(struct store *s, const char *id, const char *snap,
+		      uint64_t bytes, bool allow_unlimited, uint64_t family,
+		      struct err *e)
+{
+	AUTO_CLOSE int from_fd = -1, like_fd = -1;
+	struct clone_how how = { .family = family, .bytes = bytes };
+	uint64_t usable;
+	int r = pool_check_limit(s, allow_unlimited, e);
+
+	if (r == 0)
+		r = pool_check_free(s, &usable, e);
+	if (r < 0)
+		return r;
+	from_fd = tree_open(s, part, snap, O_RDONLY, e);
+	if (from_fd < 0)
+		return from_fd;
+	like_fd = open_relative(s, id, snap);
+	how.like_fd = like_fd < 0 ? -1 : like_fd;
+	r = tree_clone(s, "box", id, from_fd, &how, NULL, e);
+	if (r == 0)
+		r = fresh_work(s, id, e);
+	if (r < 0 && r != -EEXIST)
+		(void)tree_discard(s, "box", id);
+	return r;
+}
+
+int store_image_stage_from(struct store *s, const char *id, const char *base,
+			   uint64_t family, struct err *e)
+{
+	AUTO_CLOSE int from_fd = tree_open(s, "images", base, O_RDONLY, e);
+	struct clone_how how = { .like_fd = -1, .family = family };
+	int r;
+
+	if (from_fd < 0)
+		return from_fd;
+	r = pool_check_free(s, &how.bytes, e);
+	if (r == 0)
+		r = tree_clone(s, "stage", id, from_fd, &how, NULL, e);
+	return r < 0 ? r : tree_open(s, "stage", id, O_PATH, e);
+}

@@ -1,0 +1,385 @@
+/*
+ * Snapshots of sandboxes, and disks that start as one. The work is a child's:
+ * to write out what is dirty and to make a copy of a disk is to wait for the
+ * pool, and the loop waits for nothing.
+ *
+ * A snapshot: what is dirty is written while the sandbox runs, then it stands
+ * still, the copy is made, it goes on. The child does that alone, so that the
+ * pause does not depend on how busy we are; when it dies half-way we thaw, and
+ * when we die with it, the next warden does. Requests for one sandbox take
+ * turns.
+ *
+ * When a sandbox ends under its snapshot, the snapshot is made or not, and
+ * nobody gets it: it is discarded.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "sandbox/walls.h"
+#include "warden/warden.h"
+
+/* --- snapshots that somebody looks at --- */
+
+struct hold {
+	struct list node;
+	char id[ID_CAP];
+	unsigned n;
+	bool making; /* not there yet, as far as anybody knows */
+};
+
+static struct hold *hold_find(struct warden *w, const char *id)
+{
+	struct list *pos, *tmp;
+
+	list_each (pos, tmp, &w->holds) {
+		struct hold *h = container_of(pos, struct hold, node);
+
+		if (strcmp(h->id, id) == 0)
+			return h;
+	}
+	return NULL;
+}
+
+static struct hold *hold_add(struct warden *w, const char *id)
+{
+	struct hold *h = hold_find(w, id);
+
+	if (!h) {
+		h = xcalloc(1, sizeof(*h));
+		memcpy(h->id, id, ID_CAP);
+		list_add(&w->holds, &h->node);
+	}
+	h->n++;
+	return h;
+}
+
+int snapshot_hold(struct warden *w, const char *id, struct err *e)
+{
+	const struct hold *h = hold_find(w, id);
+	int fd;
+
+	if (h && h->making)
+		return err_set(e, ENOENT, "snapshot %s is not there yet", id);
+	fd = store_snapshot_open(&w->store, id, e);
+	if (fd < 0)
+		return fd;
+	close(fd);
+	hold_add(w, id);
+	return 0;
+}
+
+void snapshot_release(struct warden *w, const char *id)
+{
+	struct hold *h = hold_find(w, id);
+
+	if (h && --h->n == 0) {
+		list_del(&h->node);
+		free(h);
+	}
+}
+
+void snapshot_remove(struct warden *w, const char *id, struct waiter *wt)
+{
+	struct err e = { 0 };
+
+	if (hold_find(w, id))
+		err_set(&e, EBUSY, "snapshot %s is in use", id);
+	else if (store_snapshot_discard(&w->store, id, &e) == 0)
+		sweep_soon(w);
+	answer(wt, &e);
+}
+
+/* One that is being made is none yet. */
+int snapshot_next(struct warden *w, const char *after, char id[ID_CAP])
+{
+	const struct hold *h;
+	int r;
+
+	do {
+		r = store_snapshot_next(&w->store, after, id);
+		h = r == 0 ? hold_find(w, id) : NULL;
+		after = id;
+	} while (h && h->making);
+	return r;
+}
+
+/* --- making one --- */
+
+struct turn {
+	struct list node; /* in b->turns while it waits */
+	struct job job;
+	struct box *box; /* NULL: it has ended */
+	struct waiter *wt;
+	struct snapshot_spec spec;
+	struct snapshot_done done;
+	int group_fd, tree_fd;
+	bool thaw; /* it ran before */
+	struct deferred gone;
+};
+
+static void turn_free(struct deferred *d)
+{
+	struct turn *t = container_of(d, struct turn, gone);
+
+	auto_close(&t->group_fd);
+	auto_close(&t->tree_fd);
+	free(t);
+}
+
+static void turn_over(struct turn *t, struct err *e)
+{
+	struct warden_rep rep = { .err = *e, .snapshot = t->done };
+
+	answer_rep(t->wt, &rep, NULL, 0);
+	loop_defer(&t->job.w->loop, &t->gone, turn_free);
+}
+
+static int take(struct turn *t, struct err *e)
+{
+	struct store *s = &t->job.w->store;
+	uint64_t from = clock_boot_us();
+	struct err thaw = { 0 };
+	int r = t->thaw ? cgroup_freeze(t->group_fd, e) : 0;
+
+	if (r == 0)
+		r = store_snapshot_new(s, t->spec.snap, t->spec.id, t->tree_fd,
+				       e);
+	if (t->thaw && (r < 0 || !(t->spec.flags & SNAPSHOT_STAY)) &&
+	    cgroup_thaw(t->group_fd, &thaw) < 0 && r == 0) {
+		*e = thaw;
+		r = -thaw.code;
+	}
+	t->done.pause_us = t->thaw ? clock_boot_us() - from : 0;
+	return r;
+}
+
+static int snap_work(struct job *j, struct err *e)
+{
+	struct turn *t = container_of(j, struct turn, job);
+	struct err none = { 0 };
+	int r;
+
+	if (syncfs(t->tree_fd) < 0)
+		return err_sys(e, "write out what is dirty");
+	r = take(t, e);
+	/* What is not known is not told. */
+	if (r == 0 && store_volume_usage(&j->w->store, t->spec.id,
+					 &t->done.bytes, &none) < 0)
+		t->done.bytes = 0;
+	return r;
+}
+
+static void next_turn(struct box *b);
+
+/* It is nobody's: the sandbox or the one who asked is gone, or it failed. */
+static void drop(struct turn *t)
+{
+	struct err e = { 0 };
+
+	if (store_snapshot_discard(&t->job.w->store, t->spec.snap, &e) == 0)
+		sweep_soon(t->job.w);
+	else if (e.code != ENOENT)
+		log_warn("snapshot=%s %s, left for the next start",
+			 t->spec.snap, e.msg);
+}
+
+/* The child thaws; when it could not say so, or shall not have, we do. */
+static void go_on(struct turn *t, bool stay)
+{
+	struct err e = { 0 };
+
+	if (!stay && t->thaw && cgroup_thaw(t->group_fd, &e) < 0)
+		log_err("sandbox=%s %s", t->spec.id, e.msg);
+	if (!stay)
+		return;
+	t->box->paused = true;
+	if (record_write(t->box, &e) < 0)
+		log_err("sandbox=%s %s", t->spec.id, e.msg);
+}
+
+static void snap_done(struct job *j, const struct err *result)
+{
+	struct turn *t = container_of(j, struct turn, job);
+	struct box *b = t->box;
+	bool wanted = b && !t->wt->conn->dead;
+	bool stay = t->spec.flags & SNAPSHOT_STAY;
+	struct err e = *result;
+
+	snapshot_release(j->w, t->spec.snap);
+	if (e.code != 0 || !wanted)
+		drop(t);
+	if (e.code != 0 || stay)
+		go_on(t, stay && e.code == 0 && wanted);
+	if (!b && e.code == 0)
+		err_set(&e, ESRCH, "sandbox %s has ended", t->spec.id);
+	/* Classic quotas may have to be counted anew. */
+	if (!j->w->store.simple_quota)
+		sweep_soon(j->w);
+	if (b)
+		b->turn = NULL;
+	turn_over(t, &e);
+	if (b)
+		next_turn(b);
+}
+
+/* Everything that the child needs is open before it starts: what ends
+ * meanwhile leads nowhere. */
+static int turn_start(struct turn *t, struct err *e)
+{
+	struct box *b = t->box;
+	struct warden *w = b->w;
+	int fd = store_snapshot_open(&w->store, t->spec.snap, e);
+
+	if (fd >= 0) {
+		close(fd);
+		return err_set(e, EEXIST, "snapshot %s exists", t->spec.snap);
+	}
+	err_clear(e);
+	if (hold_find(w, t->spec.snap))
+		return err_set(e, EEXIST, "snapshot %s exists", t->spec.snap);
+	t->tree_fd = store_volume_read(&w->store, b->spec.id, e);
+	if (t->tree_fd < 0)
+		return t->tree_fd;
+	t->group_fd = cgroup_open(&w->cg, b->slot, e);
+	if (t->group_fd < 0)
+		return t->group_fd;
+	t->thaw = !b->paused;
+	if (job_start(&t->job, e) < 0)
+		return -e->code;
+	hold_add(w, t->spec.snap)->making = true;
+	return 0;
+}
+
+static void next_turn(struct box *b)
+{
+	while (!b->turn && !list_empty(&b->turns)) {
+		struct turn *t = container_of(b->turns.next, struct turn, node);
+		struct err e = { 0 };
+
+		list_del(&t->node);
+		b->turn = t;
+		if (turn_start(t, &e) < 0) {
+			b->turn = NULL;
+			turn_over(t, &e);
+		}
+	}
+}
+
+void box_snapshot(struct box *b, const struct snapshot_spec *s,
+		  struct waiter *wt)
+{
+	struct err e = { 0 };
+	struct turn *t;
+
+	if (b->state != BOX_RUNNING) {
+		err_set(&e, ESRCH, "sandbox %s does not run", s->id);
+		answer(wt, &e);
+		return;
+	}
+	t = xcalloc(1, sizeof(*t));
+	t->job = (struct job){ .w = b->w,
+			       .work = snap_work,
+			       .done = snap_done,
+			       .answer = &t->done,
+			       .answer_len = sizeof(t->done),
+			       .urgent = true,
+			       .pid_io.fd = -1,
+			       .err_fd = -1 };
+	t->box = b;
+	t->wt = wt;
+	t->spec = *s;
+	t->group_fd = t->tree_fd = -1;
+	list_add(&b->turns, &t->node);
+	next_turn(b);
+}
+
+void snapshot_box_gone(struct box *b)
+{
+	struct list *pos, *tmp;
+
+	list_each (pos, tmp, &b->turns) {
+		struct turn *t = container_of(pos, struct turn, node);
+		struct err e = { 0 };
+
+		list_del(&t->node);
+		err_set(&e, ESRCH, "sandbox %s has ended", b->spec.id);
+		turn_over(t, &e);
+	}
+	if (b->turn)
+		b->turn->box = NULL;
+	b->turn = NULL;
+}
+
+/* --- disks that start as a snapshot --- */
+
+struct clone {
+	struct job job;
+	struct box *box; /* waits for us */
+	uint64_t family;
+	struct deferred gone;
+};
+
+static void clone_free(struct deferred *d)
+{
+	free(container_of(d, struct clone, gone));
+}
+
+static int clone_work(struct job *j, struct err *e)
+{
+	const struct clone *c = container_of(j, struct clone, job);
+	const struct launch_spec *s = &c->box->spec;
+
+	return store_volume_from(&j->w->store, s->id, s->from,
+				 WALL(QUOTA) ? s->disk_bytes : 1ULL << 50,
+				 s->flags & LAUNCH_ALLOW_MISSING_DISK,
+				 c->family, e);
+}
+
+static void clone_done(struct job *j, const struct err *e)
+{
+	struct clone *c = container_of(j, struct clone, job);
+	struct box *b = c->box;
+
+	store_release(&j->w->store);
+	snapshot_release(j->w, b->spec.from);
+	if (!j->w->store.simple_quota)
+		sweep_soon(j->w);
+	b->disk = NULL;
+	box_disk_made(b, e);
+	loop_defer(&j->w->loop, &c->gone, clone_free);
+}
+
+int disk_start(struct box *b, struct err *e)
+{
+	struct warden *w = b->w;
+	struct clone *c;
+	int r = snapshot_hold(w, b->spec.from, e);
+
+	if (r < 0)
+		return r;
+	c = xcalloc(1, sizeof(*c));
+	c->job = (struct job){ .w = w,
+			       .work = clone_work,
+			       .done = clone_done,
+			       .urgent = true,
+			       .pid_io.fd = -1,
+			       .err_fd = -1 };
+	c->box = b;
+	c->family = store_reserve(&w->store, 1);
+	r = job_start(&c->job, e);
+	if (r < 0) {
+		store_release(&w->store);
+		snapshot_release(w, b->spec.from);
+		free(c);
+		return r;
+	}
+	b->disk = c;
+	return 0;
+}
