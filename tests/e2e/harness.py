@@ -83,6 +83,17 @@ def debian_image():
     return tar
 
 
+def databases_image():
+    """Debian with PostgreSQL and SQLite, made once (needs apt)."""
+    tar = os.path.join(TOP, "build/images/databases.tar")
+    with once(tar) as missing:
+        if missing:
+            subprocess.run([os.path.join(TOP, "tests/fixtures/mkdatabases.sh"),
+                            tar + ".new"], check=True)
+            os.rename(tar + ".new", tar)
+    return tar
+
+
 @contextlib.contextmanager
 def once(path):
     """Only one process at a time makes `path`; yields whether it is missing."""
@@ -592,7 +603,8 @@ class Instance:
                             timeout=timeout * SLOW)
 
     def import_image(self, name):
-        tar = {"tiny": tiny_image, "debian": debian_image}[name]()
+        tar = {"tiny": tiny_image, "debian": debian_image,
+               "databases": databases_image}[name]()
         with open(tar, "rb") as f:
             r = self.api("PUT", f"/v1/images/{name}", f,
                          {"Content-Length": str(os.path.getsize(tar))},
