@@ -8,14 +8,14 @@ cd "$(dirname "$0")/.."
 may_use() {
 	case $1 in
 	base) ;;
-	http | wire | store | seccomp | registry | spec | audit | image) echo base ;;
+	http | wire | store | seccomp | registry | spec | audit | image | policy) echo base ;;
 	sandbox) echo base wire store seccomp ;;
 	warden) echo base wire store sandbox seccomp ;;
 	api) echo base http wire registry spec seccomp audit image ;;
 	scribe) echo base wire audit seccomp ;;
 	agent) echo base wire seccomp sandbox/walls.h ;;
 	worker) echo base wire seccomp image ;;
-	cli) echo base http wire spec image ;;
+	cli) echo base http wire spec image policy ;;
 	daemon) echo base ;;
 	*) echo "tools/layers.sh: unknown module $1" >&2 ;;
 	esac

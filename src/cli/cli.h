@@ -160,4 +160,5 @@ verb_fn verb_top, verb_stats, verb_usage, verb_events;
 /* the installation */
 verb_fn verb_backup, verb_restore, verb_doctor, verb_completion, verb_version,
 	verb_help;
-extern const struct verb image_verbs[], key_verbs[], log_verbs[], debug_verbs[];
+extern const struct verb image_verbs[], key_verbs[], log_verbs[], debug_verbs[],
+	policy_verbs[];

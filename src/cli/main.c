@@ -128,6 +128,11 @@ const struct verb all_verbs[] = {
 	{ .name = "image",
 	  .sub = image_verbs,
 	  .help = "make, list and remove images" },
+	{ .name = "policy",
+	  .sub = policy_verbs,
+	  .help = "check and try policies of what may be reached",
+	  .notes = "Nothing applies them yet: a sandbox has no way out at "
+		   "all." },
 	{ .name = "usage",
 	  .fn = verb_usage,
 	  .args = "[OPTIONS]",

@@ -1,0 +1,141 @@
+/*
+ * Policies: what a sandbox may reach. A list of rules; the first that matches
+ * decides, and what none matches is denied. One form for people:
+ *
+ *	# comment
+ *	allow  GET,HEAD  https://api.example.com/repos/acme*
+ *	ask    *         https://api.example.com
+ *	allow  *         *.example.org
+ *	allow  tcp       db.internal:5432
+ *	deny   *
+ *	budget requests 500/h, up 20MB, down 2GB
+ *
+ * and one for programs, JSON with the same words (policy_from_json()).
+ *
+ * A target is [SCHEME://]HOST[:PORT][/PATH]. Without a scheme it is http and
+ * https; without a port the scheme's own, `:*` is any; without a path any. HOST
+ * is a name, `*.NAME` (what is below it, not it itself), `*`, or an address
+ * ([...] for IPv6). In PATH a `*` is any run of characters; it is compared with
+ * the decoded path, without the query. A bare `*` is everything there is.
+ */
+#pragma once
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+
+enum {
+	POLICY_TEXT_MAX = 64 * 1024,
+	POLICY_RULES_MAX = 512,
+	POLICY_HOST_CAP = 254,
+	POLICY_PATH_CAP = 512,
+};
+
+enum effect { EFFECT_DENY, EFFECT_ALLOW, EFFECT_ASK, EFFECTS };
+const char *effect_name(enum effect e);
+
+/* Bits; a request has one of them. */
+enum scheme {
+	SCHEME_HTTP = 1,
+	SCHEME_HTTPS = 2,
+	SCHEME_TCP = 4,
+	SCHEME_WEB = SCHEME_HTTP | SCHEME_HTTPS,
+	SCHEME_ALL = SCHEME_WEB | SCHEME_TCP,
+};
+
+enum host_kind { HOST_ANY, HOST_NAME, HOST_BELOW, HOST_ADDRESS };
+
+enum { PORT_USUAL = 0, PORT_ANY = 0x10000 }; /* else a port */
+
+struct rule {
+	enum effect effect;
+	unsigned line;    /* in the text; from JSON, its place in the list */
+	unsigned schemes; /* enum scheme */
+	unsigned methods; /* of method_bit(); 0: any */
+	enum host_kind kind;
+	char host[POLICY_HOST_CAP]; /* small letters, without the "*." */
+	uint32_t port;
+	char path[POLICY_PATH_CAP]; /* "": any */
+};
+
+/* 0: no limit. */
+struct budget {
+	uint64_t requests, per_ms; /* so many in so long; per_ms 0: in all */
+	uint64_t up_bytes, down_bytes;
+	uint64_t connections; /* at once */
+};
+
+/* Zero-initialise. */
+struct policy {
+	struct rule *rules; /* owned */
+	size_t n;
+	struct budget budget;
+};
+
+void policy_done(struct policy *p);
+/* `text` has `n` bytes. The error names the line and what would be right. */
+int policy_parse(struct policy *p, const char *text, size_t n,
+		 struct err *e) MUST_CHECK;
+/* {"rules": [{"effect", "methods", "target"}], "budget": {...}} */
+int policy_from_json(struct policy *p, const json_t *j,
+		     struct err *e) MUST_CHECK;
+/* A new reference, that policy_from_json() makes the same policy of. */
+json_t *policy_to_json(const struct policy *p);
+/* The text, one rule a line. */
+void policy_print(const struct policy *p, struct buf *out);
+/* One rule as its line has it, without the end of line. */
+void rule_print(const struct rule *r, struct buf *out);
+
+struct request {
+	enum scheme scheme;
+	/* Small letters without a dot at the end; an address as host_read()
+	 * makes it. */
+	const char *host;
+	uint16_t port;
+	const char *method; /* NULL: not known yet (a tunnel) */
+	const char *path;   /* decoded; NULL: not known yet */
+};
+
+enum verdict {
+	VERDICT_DENY,
+	VERDICT_ALLOW,
+	VERDICT_ASK,
+	VERDICT_LOOK, /* it depends on what is not known yet */
+};
+
+struct decision {
+	enum verdict verdict;
+	/* That decided, or made it necessary to look; NULL: none did. */
+	const struct rule *rule;
+};
+
+struct decision policy_decide(const struct policy *p, const struct request *r);
+
+/*
+ * A host as it is compared: a name in small letters without the last dot, or
+ * an address in its shortest form, without brackets. EINVAL for what is
+ * neither (other characters, labels that are too long, "1.2.3" and other
+ * spellings of addresses that some resolvers understand).
+ */
+int host_read(const char *s, size_t n, char out[POLICY_HOST_CAP],
+	      bool *address) MUST_CHECK;
+
+/*
+ * An absolute URL of somebody who asks: host, port and path for a request. The
+ * path is decoded, and refused when it could be read in two ways: "." and ".."
+ * segments, encoded slashes, control characters.
+ */
+struct url {
+	enum scheme scheme;
+	char host[POLICY_HOST_CAP];
+	uint16_t port;
+	char path[POLICY_PATH_CAP * 4];
+};
+int url_read(struct url *u, const char *s, struct err *e) MUST_CHECK;
+
+/* The bit of a method that rules may name; 0: it has none. */
+unsigned method_bit(const char *s, size_t n);

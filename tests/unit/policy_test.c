@@ -1,0 +1,270 @@
+/* Policies: what each line means, what is refused, which rule decides. */
+#include "policy/policy.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/auto.h"
+#include "check.h"
+
+static const char sample[] =
+	"# who may do what\n"
+	"allow GET,HEAD https://api.test/repos/acme/*\r\n"
+	"ask   *        https://api.test\n"
+	"allow *        *.files.test   # below it\n"
+	"allow tcp      db.internal:5432\n"
+	"allow *        http://10.0.0.7:8080/a*z\n"
+	"allow *        [fd00::1]:*\n"
+	"deny  POST     *\n"
+	"\n"
+	"budget requests 500/h, up 20MB, down 2GB, connections 7\n";
+
+struct ask {
+	const char *method, *url;
+	enum verdict verdict;
+	unsigned line; /* 0: no rule */
+};
+
+static void decides(const struct policy *p, const struct ask *a)
+{
+	struct err e = { 0 };
+	struct url u;
+	struct request q;
+	struct decision d;
+
+	CHECK(url_read(&u, a->url, &e) == 0);
+	q = (struct request){ u.scheme, u.host, u.port, a->method, u.path };
+	d = policy_decide(p, &q);
+	CHECK(d.verdict == a->verdict);
+	CHECK((d.rule ? d.rule->line : 0) == a->line);
+}
+
+static void test_decide(void)
+{
+	static const struct ask asks[] = {
+		{ "GET", "https://api.test/repos/acme/x", VERDICT_ALLOW, 2 },
+		{ "HEAD", "https://API.test./repos/acme/", VERDICT_ALLOW, 2 },
+		{ "GET", "https://api.test/repos/other", VERDICT_ASK, 3 },
+		{ "POST", "https://api.test/repos/acme/x", VERDICT_ASK, 3 },
+		{ "BREW", "https://api.test/repos/acme/x", VERDICT_ASK, 3 },
+		{ "GET", "http://api.test/repos/acme/x", VERDICT_DENY, 0 },
+		{ "GET", "https://api.test:444/repos/acme/x", VERDICT_DENY, 0 },
+		{ "GET", "https://a.files.test/", VERDICT_ALLOW, 4 },
+		{ "GET", "http://a.b.files.test/", VERDICT_ALLOW, 4 },
+		{ "GET", "wss://a.b.files.test/", VERDICT_ALLOW, 4 },
+		{ "GET", "https://files.test/", VERDICT_DENY, 0 },
+		{ "GET", "https://xfiles.test/", VERDICT_DENY, 0 },
+		{ "GET", "tcp://db.internal:5432", VERDICT_ALLOW, 5 },
+		{ "GET", "tcp://db.internal:5433", VERDICT_DENY, 0 },
+		{ "GET", "http://10.0.0.7:8080/abz", VERDICT_ALLOW, 6 },
+		{ "GET", "http://[::ffff:10.0.0.7]:8080/az", VERDICT_ALLOW, 6 },
+		{ "GET", "http://10.0.0.7:8080/ab", VERDICT_DENY, 0 },
+		{ "GET", "http://10.0.0.7:8080/abz?q", VERDICT_ALLOW, 6 },
+		{ "PUT", "https://[FD00:0::1]:99/x", VERDICT_ALLOW, 7 },
+		{ "POST", "http://else.test/", VERDICT_DENY, 8 },
+	};
+	AUTO(policy_done) struct policy p = { 0 };
+	struct err e = { 0 };
+	size_t i;
+
+	CHECK(policy_parse(&p, sample, sizeof(sample) - 1, &e) == 0);
+	CHECK(p.n == 7);
+	for (i = 0; i < ARRAY_LEN(asks); i++)
+		decides(&p, &asks[i]);
+	CHECK(p.budget.requests == 500 && p.budget.per_ms == 3600000);
+	CHECK(p.budget.up_bytes == 20 << 20 && p.budget.connections == 7);
+}
+
+/* A tunnel: only the place is known. */
+static void test_look(void)
+{
+	static const struct {
+		const char *host;
+		enum verdict verdict;
+		unsigned line;
+	} asks[] = {
+		{ "api.test", VERDICT_LOOK, 2 },
+		{ "a.files.test", VERDICT_ALLOW, 4 },
+		{ "else.test", VERDICT_LOOK, 8 },
+	};
+	AUTO(policy_done) struct policy p = { 0 };
+	struct err e = { 0 };
+	size_t i;
+
+	CHECK(policy_parse(&p, sample, sizeof(sample) - 1, &e) == 0);
+	for (i = 0; i < ARRAY_LEN(asks); i++) {
+		struct request q = { SCHEME_HTTPS, asks[i].host, 443, NULL,
+				     NULL };
+		struct decision d = policy_decide(&p, &q);
+
+		CHECK(d.verdict == asks[i].verdict);
+		CHECK(d.rule && d.rule->line == asks[i].line);
+	}
+}
+
+static void test_refused(void)
+{
+	static const struct {
+		const char *text, *says;
+	} bad[] = {
+		{ "permit * x.test", "line 1: 'permit' is no rule" },
+		{ "\n\nallow", "line 3: 'allow' what?" },
+		{ "allow x.test", "METHODS TARGET" },
+		{ "allow FETCH x.test", "'FETCH' is no method" },
+		{ "allow GET,,PUT x.test", "is no method" },
+		{ "allow GET x.test y", "'y' is one word too many" },
+		{ "allow * ftp://x.test", "is no port" },
+		{ "allow * x.test:0", "'0' is no port" },
+		{ "allow * x.test:65536", "'65536' is no port" },
+		{ "allow * x..test", "is no host" },
+		{ "allow * *x.test", "is no host" },
+		{ "allow * x.*.test", "is no host" },
+		{ "allow * 0x7f.1", "is no host" },
+		{ "allow * 127.1", "is no host" },
+		{ "allow * 2130706433", "is no host" },
+		{ "allow * *.10.0.0.1", "is no host" },
+		{ "allow * [::1", "is no host" },
+		{ "allow * x.test/a?b", "without query" },
+		{ "allow * x.test/%41", "written decoded" },
+		{ "allow tcp x.test", "'tcp' takes HOST:PORT" },
+		{ "allow tcp https://x.test:1", "'tcp' takes HOST:PORT" },
+		{ "allow tcp x.test:1/p", "'tcp' takes HOST:PORT" },
+		{ "budget requests", "write 'budget" },
+		{ "budget speed 4", "'speed' is unknown" },
+		{ "budget up many", "'many' is no value of up" },
+		{ "budget requests 5/y", "is no value of requests" },
+		{ "budget connections 0", "is no value" },
+	};
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(bad); i++) {
+		struct policy p = { 0 };
+		struct err e = { 0 };
+
+		CHECK(policy_parse(&p, bad[i].text, strlen(bad[i].text), &e) <
+		      0);
+		CHECK(strstr(e.msg, bad[i].says) != NULL);
+		CHECK(p.rules == NULL && p.n == 0);
+	}
+}
+
+static void test_urls(void)
+{
+	static const char *const bad[] = {
+		"example.test",
+		"ftp://x.test/",
+		"http://",
+		"http://x.test:/",
+		"http://x.test:99999/",
+		"http://u:p@x.test/",
+		"http://x.test/a/../b",
+		"http://x.test/%2e%2E/b",
+		"http://x.test/a%2fb",
+		"http://x.test/a\\b",
+		"http://x.test/%00",
+		"http://x.test/%4",
+		"http://x.test/%ff",
+		"tcp://x.test",
+		"http://0177.0.0.1/",
+		"http://1.2.3/",
+		"http://x.test\x01/",
+		"http://[::1]x/",
+	};
+	struct err e = { 0 };
+	struct url u;
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(bad); i++) {
+		CHECK(url_read(&u, bad[i], &e) < 0);
+		err_clear(&e);
+	}
+	CHECK(url_read(&u, "HTTPS://X.Test?a/../b#c", &e) == 0);
+	CHECK_STR(u.host, "x.test");
+	CHECK_STR(u.path, "/");
+	CHECK(u.port == 443);
+	CHECK(url_read(&u, "http://[::1]:81/%41%20%C3%A9", &e) == 0);
+	CHECK_STR(u.host, "::1");
+	CHECK_STR(u.path, "/A \xc3\xa9");
+}
+
+/* Both forms say the same, and are read again as what they were. */
+static void test_round_trip(void)
+{
+	AUTO(policy_done) struct policy p = { 0 }, q = { 0 }, r = { 0 };
+	AUTO(buf_done) struct buf one = { 0 }, two = { 0 }, three = { 0 };
+	struct err e = { 0 };
+	json_t *j;
+
+	CHECK(policy_parse(&p, sample, sizeof(sample) - 1, &e) == 0);
+	policy_print(&p, &one);
+	CHECK(policy_parse(&q, buf_data(&one), buf_len(&one), &e) == 0);
+	policy_print(&q, &two);
+	CHECK_STR(buf_str(&one), buf_str(&two));
+	j = policy_to_json(&p);
+	CHECK(policy_from_json(&r, j, &e) == 0);
+	json_decref(j);
+	policy_print(&r, &three);
+	CHECK_STR(buf_str(&one), buf_str(&three));
+}
+
+static void test_json_refused(void)
+{
+	static const char *const bad[] = {
+		"[]",
+		"{}",
+		"{\"rules\": 1}",
+		"{\"rules\": [1]}",
+		"{\"rules\": [], \"more\": 1}",
+		"{\"rules\": [{\"effect\": \"allow\"}]}",
+		"{\"rules\": [{\"effect\": \"allow\", \"target\": \"*\", "
+		"\"x\": 1}]}",
+		"{\"rules\": [{\"effect\": \"allow\", \"target\": \"*\", "
+		"\"methods\": []}]}",
+		"{\"rules\": [{\"effect\": \"allow\", \"target\": \"*\", "
+		"\"methods\": [1]}]}",
+		"{\"rules\": [], \"budget\": {\"up\": 5}}",
+		"{\"rules\": [], \"budget\": []}",
+	};
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(bad); i++) {
+		struct policy p = { 0 };
+		struct err e = { 0 };
+		json_t *j = json_loads(bad[i], 0, NULL);
+
+		CHECK(j != NULL);
+		CHECK(policy_from_json(&p, j, &e) < 0);
+		CHECK(p.rules == NULL);
+		json_decref(j);
+	}
+}
+
+static void test_bounds(void)
+{
+	AUTO(buf_done) struct buf text = { 0 };
+	struct policy p = { 0 };
+	struct err e = { 0 };
+	unsigned i;
+
+	for (i = 0; i <= POLICY_RULES_MAX; i++)
+		buf_puts(&text, "deny *\n");
+	CHECK(policy_parse(&p, buf_data(&text), buf_len(&text), &e) < 0);
+	CHECK(strstr(e.msg, "more than 512 rules") != NULL);
+	err_clear(&e);
+	buf_clear(&text);
+	memset(buf_room(&text, POLICY_TEXT_MAX + 1), ' ', POLICY_TEXT_MAX + 1);
+	buf_fill(&text, POLICY_TEXT_MAX + 1);
+	CHECK(policy_parse(&p, buf_data(&text), buf_len(&text), &e) < 0);
+}
+
+int main(void)
+{
+	test_decide();
+	test_look();
+	test_refused();
+	test_urls();
+	test_round_trip();
+	test_json_refused();
+	test_bounds();
+	return CHECK_DONE();
+}
