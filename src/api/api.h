@@ -62,9 +62,10 @@ struct api {
 	struct audit_log audit;
 	struct events events;
 	unsigned n_relays, n_imports, n_surveys, n_backups;
-	size_t run_bytes;        /* output that is kept for requests to run */
-	size_t list_bytes;       /* the same for lists of processes */
-	struct timer late;       /* the warden did not come up in time */
+	unsigned n_held;   /* requests that wait for a sandbox to wake up */
+	size_t run_bytes;  /* output that is kept for requests to run */
+	size_t list_bytes; /* the same for lists of processes */
+	struct timer late; /* the warden did not come up in time */
 	struct timer checkpoint; /* of the registry */
 	struct io signals;
 };

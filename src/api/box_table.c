@@ -68,6 +68,7 @@ struct sandbox *box_new(struct api *a, const char *id, const char *project,
 	list_init(&s->waiters);
 	list_init(&s->takes);
 	agent_init(&s->agent);
+	pause_init(s);
 	box_touch(s);
 	list_add(&a->boxes.all, &s->all);
 	list_add(ids_of(&a->boxes, s->id), &s->by_id);

@@ -15,6 +15,7 @@
 #include "api/hosts.h"
 #include "api/reply.h"
 #include "api/routes.h"
+#include "api/wake.h"
 #include "base/auto.h"
 #include "base/clock.h"
 #include "http/target.h"
@@ -121,12 +122,16 @@ static int enter_by_key(struct api *a, struct http_conn *c, const char *ref,
 	return 0;
 }
 
-/* Does it run? If not, the request was answered. */
-static bool is_up(struct api *a, struct http_conn *c, struct sandbox *s)
+/* Does it run? If not, the request was answered, or comes again when it does.
+ */
+static bool is_up(struct api *a, struct http_conn *c, const struct call *call,
+		  struct sandbox *s)
 {
 	struct err e = { 0 };
 
 	audit_call_box(c, s);
+	if (wake_hold(a, c, call, s))
+		return false;
 	if (s->state == BOX_RUNNING) {
 		box_touch(s);
 		return true;
@@ -139,10 +144,12 @@ static bool is_up(struct api *a, struct http_conn *c, struct sandbox *s)
 	return false;
 }
 
-/* Who asks, for what. false: it was answered. */
-static bool enter(struct api *a, struct http_conn *c, const char *ref,
-		  const char *port, struct visit *v)
+/* Who asks, for what. false: not now, or it was answered. */
+static bool enter(struct api *a, struct http_conn *c, const struct call *call,
+		  struct visit *v)
 {
+	const char *ref = call->arg[0], *port = call->arg[1];
+	struct call woken = *call;
 	struct err e = { 0 };
 
 	*v = (struct visit){ 0 };
@@ -151,7 +158,8 @@ static bool enter(struct api *a, struct http_conn *c, const char *ref,
 		reply_err(a, c, &e);
 		return false;
 	}
-	return is_up(a, c, v->box);
+	woken.who = v->who;
+	return is_up(a, c, &woken, v->box);
 }
 
 /* --- the log --- */
@@ -275,7 +283,7 @@ static void h_port(struct api *a, struct http_conn *c, const struct call *call)
 	char prefix[PREFIX_CAP];
 	struct visit v;
 
-	if (!enter(a, c, call->arg[0], call->arg[1], &v))
+	if (!enter(a, c, call, &v))
 		return;
 	/* Not by the name it was called by: that may be another's tomorrow. */
 	snprintf(prefix, sizeof(prefix), "/v1/sandboxes/%s/ports/%s",
@@ -298,26 +306,34 @@ static void h_port_slash(struct api *a, struct http_conn *c,
 	http_reply(c, 308, fields, NULL, 0);
 }
 
+static void h_preview(struct api *a, struct http_conn *c,
+		      const struct call *call)
+{
+	struct visit v;
+
+	if (enter(a, c, call, &v))
+		visit_http(a, c, &v, "");
+}
+
 bool port_by_host(struct api *a, struct http_conn *c)
 {
-	static const struct route any = { .scope = SCOPE_USE,
+	static const struct route any = { .fn = h_preview,
+					  .scope = SCOPE_USE,
 					  .flags = ROUTE_TOKEN };
 	const struct http_head *h = http_request(c);
 	const char *host = http_header(h, "host");
 	struct call call = { .route = &any, .rest = h->path };
-	char id[ID_CAP], text[8];
 	struct err e = { 0 };
-	struct visit v;
 	uint16_t port;
 
-	if (!host || !host_is_preview(&a->conf, host, &port, id))
+	if (!host || !host_is_preview(&a->conf, host, &port, call.arg[0]))
 		return false;
 	audit_call(c, &call);
-	snprintf(text, sizeof(text), "%u", port);
+	snprintf(call.arg[1], sizeof(call.arg[1]), "%u", port);
 	if (audit_ready(a, &e) < 0)
 		reply_err(a, c, &e);
-	else if (enter(a, c, id, text, &v))
-		visit_http(a, c, &v, "");
+	else
+		h_preview(a, c, &call);
 	return true;
 }
 
@@ -463,7 +479,7 @@ static void h_tcp(struct api *a, struct http_conn *c, const struct call *call)
 		reply_err(a, c, &e);
 		return;
 	}
-	if (!is_up(a, c, v.box))
+	if (!is_up(a, c, call, v.box))
 		return;
 	note_visit(a, c, &v, "tcp");
 	port_tcp(a, c, v.box, v.port);

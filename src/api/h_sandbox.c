@@ -202,11 +202,8 @@ static void exec_body(struct http_conn *c, char *body, size_t n, void *owner)
 
 	(void)body;
 	(void)n;
-	if (s && s->state != BOX_RUNNING) {
-		err_set(&e, EBUSY, "sandbox %s is being removed", s->id);
-		s = NULL;
-	}
-	if (!s || agent_connect(s, &e) < 0)
+	if (!s || box_usable(s, &x->call.who, http_request_id(c), &e) < 0 ||
+	    agent_connect(s, &e) < 0)
 		reply_err(x->api, c, &e);
 	else if (relay_start(x->api, c, s, &x->call.who, false, &e) < 0)
 		log_warn("sandbox=%s %s", s->id, e.msg);
@@ -285,7 +282,7 @@ const struct route sandbox_routes[] = {
 	{ "DELETE", "/v1/sandboxes/{id}", h_sandbox_delete, SCOPE_USE,
 	  ROUTE_ANYWAY, "End a sandbox and remove all that was its own", NULL,
 	  NULL, NULL, 204 },
-	{ "POST", "/v1/sandboxes/{id}/exec", h_exec, SCOPE_USE, 0,
+	{ "POST", "/v1/sandboxes/{id}/exec", h_exec, SCOPE_USE, ROUTE_WAKE,
 	  "Processes over frames: upgrade to carrel-wire/1", NULL, NULL, NULL,
 	  101 },
 	{ "POST", "/v1/run", h_run, SCOPE_USE, 0,

@@ -15,16 +15,19 @@
 static json_t *box_head(const struct sandbox *s)
 {
 	const struct spec *spec = &s->spec;
+	json_t *j = json_pack(
+		"{s:s, s:s, s:s?, s:o, s:s, s:s, s:s, s:b, s:o, s:o}", "id",
+		s->id, "project", s->project, "name",
+		*spec->name ? spec->name : NULL, "labels",
+		spec->labels ? json_incref(spec->labels) : json_object(),
+		"image", spec->image, "image_id", s->image_id, "state",
+		box_state_name(s->state), "degraded", s->degraded, "created_at",
+		json_time(s->created_ms), "expires_at",
+		json_time(s->deadline_wall_ms));
 
-	return json_pack("{s:s, s:s, s:s?, s:o, s:s, s:s, s:s, s:b, s:o, s:o}",
-			 "id", s->id, "project", s->project, "name",
-			 *spec->name ? spec->name : NULL, "labels",
-			 spec->labels ? json_incref(spec->labels)
-				      : json_object(),
-			 "image", spec->image, "image_id", s->image_id, "state",
-			 box_state_name(s->state), "degraded", s->degraded,
-			 "created_at", json_time(s->created_ms), "expires_at",
-			 json_time(s->deadline_wall_ms));
+	if (s->state == BOX_PAUSED)
+		json_object_set_new(j, "paused", pause_json(s));
+	return j;
 }
 
 json_t *box_json(const struct sandbox *s)

@@ -122,8 +122,9 @@ static int begin(struct update *u, struct err *e)
 
 	if (!s)
 		return -e->code;
-	if (s->state != BOX_RUNNING)
-		return err_set(e, EBUSY, "sandbox %s is being removed", s->id);
+	if (s->state != BOX_RUNNING && s->state != BOX_PAUSED)
+		return err_set(e, EBUSY, "sandbox %s is %s", s->id,
+			       box_state_name(s->state));
 	spec_copy(&spec, &s->spec);
 	if (spec_patch(&spec, u->change, e) < 0 ||
 	    admit(u->api, &s->spec, &spec, e) < 0)

@@ -3,17 +3,19 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "api/api.h"
 #include "api/audit.h"
 #include "base/clock.h"
 
 enum {
-	/* Less processor time than this in a second is no work: what ticks
-	 * inside a program that waits. */
-	IDLE_US_PER_S = 5000,
+	/* Less processor time than this in a second, a hundredth of it, is no
+	 * work: what ticks inside a program that waits. */
+	IDLE_US_PER_S = 10000,
 	LOOK_MIN_MS = 100,
 	LOOK_MAX_MS = 60000,
+	LOOK_PAUSED_MS = 600000, /* it uses nothing */
 	IDLE_LOOKS = 4, /* in the time after which it ends */
 };
 
@@ -104,6 +106,16 @@ static bool budget_used(const struct sandbox *s)
 	       s->meter.last.cpu_us / 1000 >= s->spec.cpu_budget_ms;
 }
 
+static void idle(struct sandbox *s)
+{
+	if (strcmp(s->spec.idle_action, "pause") == 0) {
+		box_pause_idle(s);
+		return;
+	}
+	box_reason(s, "idle for %.10g s", (double)s->spec.idle_ms / 1000);
+	end(s, "idle-timeout");
+}
+
 void lifetime_check(struct sandbox *s)
 {
 	note_activity(s);
@@ -114,9 +126,7 @@ void lifetime_check(struct sandbox *s)
 			   (double)s->spec.cpu_budget_ms / 1000);
 		end(s, "cpu-budget");
 	} else if (s->spec.idle_ms > 0 && box_idle_ms(s) >= s->spec.idle_ms) {
-		box_reason(s, "idle for %.10g s",
-			   (double)s->spec.idle_ms / 1000);
-		end(s, "idle-timeout");
+		idle(s);
 	}
 }
 
@@ -132,6 +142,8 @@ uint64_t lifetime_wait_ms(const struct sandbox *s)
 	uint64_t used_ms = s->meter.last.cpu_us / 1000, idle = box_idle_ms(s);
 	uint64_t wait = LOOK_MAX_MS;
 
+	if (s->state == BOX_PAUSED)
+		return LOOK_PAUSED_MS;
 	if (spec->cpu_budget_ms > used_ms)
 		wait = less(wait, (spec->cpu_budget_ms - used_ms) * 1000 /
 					  spec->cpus_milli);

@@ -65,11 +65,29 @@ static void requests_text(const struct metrics *m, struct buf *b)
 			   (unsigned long long)m->requests[i]);
 }
 
+static void states_text(const struct api *a, struct buf *out)
+{
+	const struct list *n;
+	uint64_t count[BOX_STATES] = { 0 };
+
+	for (n = a->boxes.all.next; n != &a->boxes.all; n = n->next)
+		count[container_of(n, struct sandbox, all)->state]++;
+	one(out, "paused", "gauge", "of them, those that stand still",
+	    count[BOX_PAUSED]);
+	one(out, "suspended", "gauge", "of them, those that are only a disk",
+	    count[BOX_SUSPENDED]);
+}
+
 void metrics_text(const struct api *a, struct buf *out)
 {
 	const struct metrics *m = &a->metrics;
 
 	one(out, "sandboxes", "gauge", "sandboxes that live", a->boxes.n_users);
+	states_text(a, out);
+	one(out, "wakes_total", "counter",
+	    "sandboxes that were resumed, asked for or by a request", m->wakes);
+	one(out, "held_requests", "gauge",
+	    "requests that wait for a sandbox to wake up", a->n_held);
 	one(out, "spares", "gauge", "sandboxes kept waiting",
 	    a->boxes.n_spares);
 	one(out, "images", "gauge", "images with a name", a->images.n);

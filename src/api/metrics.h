@@ -14,6 +14,7 @@ struct metrics {
 	uint64_t bytes_out;   /* relayed from agents to clients */
 	uint64_t bytes_in;    /* from clients to agents */
 	uint64_t agent_faults;
+	uint64_t wakes; /* of paused and suspended sandboxes */
 	uint64_t latency_us_sum;
 	uint64_t latency[LATENCY_BUCKETS + 1]; /* the last: longer */
 };

@@ -158,11 +158,9 @@ static int open_chan(struct process *p, struct sandbox *s, struct err *e)
 {
 	int r;
 
-	if (s->state != BOX_RUNNING)
-		return err_set(e, EBUSY, "sandbox %s is %s", s->id,
-			       s->state == BOX_ENDING ? "being removed"
-						      : "not running yet");
-	r = agent_connect(s, e);
+	r = box_usable(s, p->who, p->request_id, e);
+	if (r == 0)
+		r = agent_connect(s, e);
 	if (r < 0)
 		return r;
 	/* Requests stay queued when those who made them leave. */

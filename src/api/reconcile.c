@@ -129,7 +129,8 @@ static void drop_sandboxes(struct api *a)
 		struct sandbox *s = container_of(n, struct sandbox, all);
 
 		if (s->seen == a->reconcile.round ||
-		    (s->state != BOX_FOUND && s->state != BOX_RUNNING))
+		    (s->state != BOX_FOUND && s->state != BOX_RUNNING &&
+		     s->state != BOX_PAUSED))
 			continue;
 		a->reconcile.dropped++;
 		box_gone(s, "ended while the daemon was down", NULL);
@@ -167,8 +168,10 @@ static void found(struct api *a, const struct launch_spec *l)
 	}
 	s->seen = a->reconcile.round;
 	if (s->state == BOX_FOUND)
-		box_adopt(s);
-	if (s->state == BOX_RUNNING && !s->spare)
+		box_adopt(s, l->flags & LAUNCH_PAUSED);
+	else
+		pause_found(s, l->flags & LAUNCH_PAUSED);
+	if ((s->state == BOX_RUNNING || s->state == BOX_PAUSED) && !s->spare)
 		take_limits(s, l);
 }
 

@@ -203,10 +203,8 @@ static struct chan *open_chan(struct relay *r, uint32_t no, bool silent)
 	struct sandbox *s = r->box;
 	struct err e = { 0 };
 	struct chan *ch;
-	int rc = 0;
+	int rc = box_usable(s, &r->who, r->request_id, &e);
 
-	if (s->state != BOX_RUNNING)
-		rc = err_set(&e, ENOTCONN, "the sandbox is being removed");
 	if (rc == 0 && !silent)
 		rc = audit_ready(r->api, &e);
 	if (rc == 0)
@@ -343,7 +341,8 @@ static int frame_ping(struct relay *r, const struct frame *f, uint8_t *raw)
 
 	if (f->len > PING_MAX || r->n_pings == PINGS_MAX)
 		return -EBADMSG;
-	if (r->box->state != BOX_RUNNING || agent_connect(r->box, &e) < 0)
+	if ((r->box->state != BOX_RUNNING && r->box->state != BOX_PAUSED) ||
+	    agent_connect(r->box, &e) < 0)
 		return FRAME_GO_ON;
 	r->n_pings++;
 	agent_ping(&r->box->agent, r, raw, f);

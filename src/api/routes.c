@@ -8,12 +8,14 @@
 #include "api/auth.h"
 #include "api/hosts.h"
 #include "api/reply.h"
+#include "api/wake.h"
 #include "base/auto.h"
 
 const struct route *const all_routes[] = {
 	host_routes, show_routes,  sandbox_routes,  process_routes,
 	file_routes, port_routes,  event_routes,    image_routes,
-	key_routes,  usage_routes, snapshot_routes, NULL,
+	key_routes,  usage_routes, snapshot_routes, pause_routes,
+	NULL,
 };
 
 /* One "{x}" of a pattern: a whole segment, not empty. */
@@ -90,23 +92,19 @@ static void unknown(struct api *a, struct http_conn *c, const char *allow)
 	}
 }
 
-/* The sandbox it is about, for the log; the handler looks for itself. */
-static void note_box(struct api *a, struct http_conn *c,
-		     const struct call *call)
+/* The sandbox it is about, or NULL; the handler looks for itself. */
+static struct sandbox *box_of(struct api *a, const struct call *call)
 {
 	struct err e = { 0 };
-	struct sandbox *s;
 
 	if (!str_starts(call->route->path, "/v1/sandboxes/{"))
-		return;
-	s = box_find(a, &call->who, call->arg[0], &e);
-	if (s)
-		audit_call_box(c, s);
+		return NULL;
+	return box_find(a, &call->who, call->arg[0], &e);
 }
 
 /* May it go to its handler? */
 static int check(struct api *a, struct http_conn *c, struct call *call,
-		 struct err *e)
+		 struct sandbox **box, struct err *e)
 {
 	const struct route *r = call->route;
 	int rc = auth_check(a, c, r, &call->who, e);
@@ -114,7 +112,9 @@ static int check(struct api *a, struct http_conn *c, struct call *call,
 	audit_call(c, call);
 	if (rc < 0)
 		return rc;
-	note_box(a, c, call);
+	*box = box_of(a, call);
+	if (*box)
+		audit_call_box(c, *box);
 	if (!a->reconciled && !(r->flags & ROUTE_ALONE))
 		return err_set(e, WARDEN_AWAY,
 			       "the privileged part has not started yet: see "
@@ -128,6 +128,7 @@ void route(struct http_conn *c, void *ctx)
 {
 	struct api *a = ctx;
 	struct call call = { 0 };
+	struct sandbox *s = NULL;
 	struct err e = { 0 };
 	char allow[64];
 
@@ -138,8 +139,9 @@ void route(struct http_conn *c, void *ctx)
 		unknown(a, c, allow);
 		return;
 	}
-	if (check(a, c, &call, &e) < 0)
+	if (check(a, c, &call, &s, &e) < 0)
 		reply_err(a, c, &e);
-	else
+	else if (!s || !(call.route->flags & ROUTE_WAKE) ||
+		 !wake_hold(a, c, &call, s))
 		call.route->fn(a, c, &call);
 }

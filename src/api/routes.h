@@ -15,6 +15,8 @@ enum route_flags {
 	ROUTE_ANYWAY = 8,
 	/* Takes the token of a port, too: the handler looks who asks. */
 	ROUTE_TOKEN = 16,
+	/* Needs what runs inside: a sandbox that is paused is woken first. */
+	ROUTE_WAKE = 32,
 };
 
 /* A parameter behind the '?'. Lists end at a NULL name. */
@@ -49,7 +51,8 @@ extern const struct route_query kill_all_query[];
 /* Each ends at a NULL method. */
 extern const struct route host_routes[], sandbox_routes[], process_routes[],
 	file_routes[], port_routes[], event_routes[], image_routes[],
-	key_routes[], usage_routes[], show_routes[], snapshot_routes[];
+	key_routes[], usage_routes[], show_routes[], snapshot_routes[],
+	pause_routes[];
 /* All of them, ends at NULL. */
 extern const struct route *const all_routes[];
 

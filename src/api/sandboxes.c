@@ -515,6 +515,7 @@ void box_gone(struct sandbox *s, const char *why,
 	snprintf(said, sizeof(said), "the sandbox has ended: %s", s->reason);
 	agent_lost(&s->agent, ENOTCONN, said);
 	relays_finish(s);
+	pause_end(s);
 	if (s->told)
 		keep_end(s);
 	tell_waiters(s, &ok);
@@ -563,11 +564,14 @@ int boxes_load(struct api *a, struct err *e)
 	return registry_sandbox_each(&a->registry, load_row, a, e);
 }
 
-void box_adopt(struct sandbox *s)
+void box_adopt(struct sandbox *s, bool paused)
 {
 	struct err e = { 0 };
 
-	s->state = BOX_RUNNING;
+	s->state = paused ? BOX_PAUSED : BOX_RUNNING;
+	s->pause.unheard = paused;
+	if (paused)
+		return;
 	if (agent_connect(s, &e) < 0)
 		log_warn("sandbox=%s %s, trying again when it is used", s->id,
 			 e.msg);

@@ -16,6 +16,7 @@
 #include "api/agent_link.h"
 #include "api/call.h"
 #include "api/ended.h"
+#include "api/pause.h"
 #include "api/usage.h"
 #include "api/warden_link.h"
 #include "base/list.h"
@@ -78,6 +79,7 @@ struct sandbox {
 	struct meter meter;
 	struct warden_call call; /* launch, then kill */
 	struct agent_link agent;
+	struct pause pause;
 	unsigned n_ports; /* connections to its ports */
 	box_ready_fn *ready;
 	void *ready_arg;
@@ -163,7 +165,7 @@ void box_abort(struct sandbox *s, int code, const char *why);
 void box_gone(struct sandbox *s, const char *why,
 	      const struct sandbox_use *last);
 /* BOX_FOUND, confirmed by the warden. */
-void box_adopt(struct sandbox *s);
+void box_adopt(struct sandbox *s, bool paused);
 
 /* Spares: called after everything that may change how many are wanted. */
 void spares_poke(struct api *a);

@@ -117,6 +117,24 @@ const struct verb all_verbs[] = {
 	  .notes = "A label is set by --label K=V and taken away by --label "
 		   "K-.",
 	  .examples = PRODUCT " update work --memory 1G --timeout 2h\n" },
+	{ .name = "pause",
+	  .fn = verb_pause,
+	  .args = "[OPTIONS] SANDBOX...",
+	  .help = "stop everything in sandboxes until they are used again",
+	  .notes = "Processes stay in memory, of which the kernel takes back "
+		   "what it can. A sandbox goes on\n"
+		   "when it is resumed, or by itself when somebody uses it: a "
+		   "command, a file, a request to\n"
+		   "one of its ports, which waits until it runs. Its timeout "
+		   "goes on, too. `inspect`,\n"
+		   "`ls`, `stats` and `rm` do not wake it.",
+	  .examples = PRODUCT " pause work\n" PRODUCT
+			      " create --name work --idle-timeout 5m "
+			      "--idle-action pause\n" },
+	{ .name = "resume",
+	  .fn = verb_resume,
+	  .args = "[OPTIONS] SANDBOX...",
+	  .help = "let paused sandboxes go on" },
 	{ .name = "top",
 	  .fn = verb_top,
 	  .args = "[OPTIONS]",

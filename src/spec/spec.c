@@ -82,13 +82,13 @@ const struct spec_field spec_fields[] = {
 	  AT(idle_ms),
 	  .max = TIME_MAX,
 	  .arg = "TIME",
-	  .help = "life without a client and without work; 0 is without end" },
+	  .help = "time without a client and without work; 0 is without end" },
 	{ .name = "idle-action",
 	  .kind = SPEC_TEXT,
 	  .flags = SPEC_PATCH,
 	  AT(idle_action),
 	  .arg = "ACTION",
-	  .help = "what happens then: remove" },
+	  .help = "what happens then: remove, pause" },
 	{ .name = "cpu-budget",
 	  .kind = SPEC_TIME,
 	  .flags = SPEC_PATCH,
@@ -411,9 +411,10 @@ static int check_words(const struct spec *s, struct err *e)
 	if (*s->allow_missing && strcmp(s->allow_missing, "disk") != 0)
 		return err_set(e, EINVAL,
 			       "allow-missing: only 'disk' may be missing");
-	if (strcmp(s->idle_action, "remove") != 0)
+	if (strcmp(s->idle_action, "remove") != 0 &&
+	    strcmp(s->idle_action, "pause") != 0)
 		return err_set(e, EINVAL,
-			       "idle-action: there is only 'remove'");
+			       "idle-action: there are 'remove' and 'pause'");
 	if (s->nofile > 0 && s->nofile < 16)
 		return err_set(e, ERANGE, "nofile: at least 16");
 	return 0;

@@ -39,7 +39,7 @@ struct spec {
 	uint64_t idle_ms;
 	uint64_t cpu_budget_ms;   /* processor time */
 	uint64_t output_limit;    /* bytes, of all processes */
-	char idle_action[16];     /* "remove" */
+	char idle_action[16];     /* "remove" or "pause" */
 	uint64_t sudo;            /* 0 or 1 */
 	char allow_missing[32];   /* "" or "disk" */
 	char user[SPEC_USER_CAP]; /* of its processes; "": the usual ones */

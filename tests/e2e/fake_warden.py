@@ -25,6 +25,7 @@ from harness import (ATTACH, ATTACHED, EXIT, FAILED, GAP, INPUT, INPUT_ACK,
  SNAPSHOT_REMOVE, SNAPSHOT_NEXT, PAUSE, RESUME, VIEW, FETCH, VOLUME_NEW,
  VOLUME_REMOVE, VOLUME_NEXT) = range(1, 25)
 VERSION = 2
+LAUNCH_PAUSED = 1 << 16
 LAUNCH_SPEC = "<28s28s28s64sIIIQQQ640s"
 REQ = struct.Struct("<HHIQ824s")
 REP = struct.Struct("<HHIQi252s824s")
@@ -48,6 +49,7 @@ class Agent:
         os.chmod(path, 0o666)
         self.sock.listen(8)
         self.conns = []
+        self.paused = False
         threading.Thread(target=self.accept, daemon=True).start()
 
     def accept(self):
@@ -273,7 +275,12 @@ class FakeWarden:
                 self.boxes.popitem()[1].end()
         elif op == NEXT:
             later = sorted(i for i in self.boxes if i > box_id)
-            code, body = (0, self.boxes[later[0]].spec) if later else (ENOENT, b"")
+            code, body = (0, self.found(later[0])) if later else (ENOENT, b"")
+        elif op in (PAUSE, RESUME):
+            if box_id in self.boxes:
+                self.boxes[box_id].paused = op == PAUSE
+            else:
+                code = ESRCH
         elif op == IMAGE_NEXT:
             later = sorted(i for i in self.images if i > box_id)
             code, body = (0, later[0].encode()) if later else (ENOENT, b"")
@@ -317,6 +324,13 @@ class FakeWarden:
             return ESRCH, b""
         self.snapshots[snap] = box_id
         return 0, struct.pack("<QQ", 1000, 4096)
+
+    def found(self, box_id):
+        """What NEXT says about it."""
+        box = self.boxes[box_id]
+        spec = list(struct.unpack(LAUNCH_SPEC, box.spec))
+        spec[4] |= LAUNCH_PAUSED if box.paused else 0
+        return struct.pack(LAUNCH_SPEC, *spec)
 
     def resize(self, box_id, pids, cpus, mem):
         box = self.boxes[box_id]

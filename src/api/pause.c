@@ -1,0 +1,296 @@
+#include "api/pause.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "api/api.h"
+#include "api/audit.h"
+#include "api/proc_log.h"
+#include "api/reply.h"
+#include "base/clock.h"
+
+static void settle(struct sandbox *s);
+
+void pause_init(struct sandbox *s)
+{
+	list_init(&s->pause.pausers);
+	list_init(&s->pause.wakers);
+}
+
+void pause_because(struct pause_cause *to, const char *reason,
+		   const struct identity *who, const struct http_conn *c)
+{
+	to->reason = reason;
+	to->who = *who;
+	memcpy(to->request_id, http_request_id(c), sizeof(to->request_id));
+}
+
+static void tell(struct sandbox *s, struct list *waiters, const struct err *e)
+{
+	struct list *n, *next, line;
+
+	/* Who is told may wait again. */
+	list_init(&line);
+	list_each (n, next, waiters) {
+		list_del(n);
+		list_add(&line, n);
+	}
+	while (!list_empty(&line)) {
+		struct pause_waiter *w =
+			container_of(line.next, struct pause_waiter, node);
+
+		list_del(&w->node);
+		w->fn(w, s, e);
+	}
+}
+
+static void note(struct sandbox *s, const char *type, const char *key,
+		 uint64_t value)
+{
+	const struct pause_cause *why = &s->pause.cause;
+	bool somebody = *why->who.name != '\0';
+
+	audit_add(
+		s->api,
+		&(struct audit){
+			.type = type,
+			.box = s,
+			.who = somebody ? &why->who : NULL,
+			.request_id = *why->request_id ? why->request_id : NULL,
+			.data = json_pack("{s:s, s:I}", "reason", why->reason,
+					  key, (json_int_t)value),
+		});
+}
+
+/* --- what the warden answers --- */
+
+static void paused(struct sandbox *s)
+{
+	struct pause *p = &s->pause;
+
+	s->state = BOX_PAUSED;
+	p->since_ms = clock_wall_ms();
+	p->mem_bytes = s->meter.fresh ? s->meter.last.mem_bytes : 0;
+	meter_plan(s);
+	note(s, "sandbox.pause", "memory_bytes", p->mem_bytes);
+}
+
+static void awake(struct sandbox *s)
+{
+	struct pause *p = &s->pause;
+	uint64_t now = clock_wall_ms(), since = p->since_ms;
+	struct err e = { 0 };
+
+	s->state = BOX_RUNNING;
+	s->api->metrics.wakes++;
+	/* Not idle, and what it used before is not held against it. */
+	box_touch(s);
+	s->meter.mark_ms = 0;
+	meter_plan(s);
+	note(s, "sandbox.resume", "paused_ms",
+	     since > 0 && now > since ? now - since : 0);
+	if (!p->unheard)
+		return;
+	p->unheard = false;
+	if (agent_connect(s, &e) < 0)
+		log_warn("sandbox=%s %s, trying again when it is used", s->id,
+			 e.msg);
+	else
+		proc_log_resume(s);
+}
+
+/* The answer came too late for a sandbox that is on its way out. */
+static bool is_late(struct sandbox *s, const char *what,
+		    const struct warden_rep *rep)
+{
+	if (s->state == BOX_ENDING)
+		return true;
+	if (rep->err.code)
+		log_warn("sandbox=%s %s failed: %s", s->id, what, rep->err.msg);
+	return false;
+}
+
+static void on_paused(struct warden_call *c, const struct warden_rep *rep,
+		      int fds[FD_PASS_MAX])
+{
+	struct sandbox *s = container_of(c, struct sandbox, pause.call);
+
+	(void)fds;
+	if (is_late(s, "pause", rep))
+		return;
+	if (rep->err.code == 0)
+		paused(s);
+	tell(s, &s->pause.pausers, &rep->err);
+	settle(s);
+}
+
+static void on_awake(struct warden_call *c, const struct warden_rep *rep,
+		     int fds[FD_PASS_MAX])
+{
+	struct sandbox *s = container_of(c, struct sandbox, pause.call);
+
+	(void)fds;
+	if (is_late(s, "resume", rep))
+		return;
+	if (rep->err.code == 0)
+		awake(s);
+	tell(s, &s->pause.wakers, &rep->err);
+	settle(s);
+}
+
+/* --- what is asked of it --- */
+
+static void ask(struct sandbox *s, enum warden_op op,
+		const struct pause_cause *why)
+{
+	struct pause *p = &s->pause;
+
+	p->cause = *why;
+	warden_req_id(&p->call, op, s->id);
+	warden_ask(&s->api->warden, &p->call,
+		   op == WARDEN_PAUSE ? on_paused : on_awake);
+}
+
+static void ask_pause(struct sandbox *s, const struct pause_cause *why)
+{
+	/* Answered first: what it has now is what it had when it stopped. */
+	meter_look(s);
+	ask(s, WARDEN_PAUSE, why);
+}
+
+static const struct pause_cause *first_cause(const struct list *waiters)
+{
+	return &container_of(waiters->next, struct pause_waiter, node)->cause;
+}
+
+/* The next step that somebody waits for, if none is under way. */
+static void settle(struct sandbox *s)
+{
+	struct pause *p = &s->pause;
+	const struct err ok = { 0 };
+
+	if (p->call.busy)
+		return;
+	if (s->state == BOX_RUNNING)
+		tell(s, &p->wakers, &ok);
+	else if (s->state == BOX_PAUSED)
+		tell(s, &p->pausers, &ok);
+	/* Who was told may have asked for something. */
+	if (p->call.busy)
+		return;
+	if (s->state == BOX_PAUSED && !list_empty(&p->wakers))
+		ask(s, WARDEN_RESUME, first_cause(&p->wakers));
+	else if (s->state == BOX_RUNNING && !list_empty(&p->pausers))
+		ask_pause(s, first_cause(&p->pausers));
+}
+
+/* Neither there nor on its way: nothing can be asked of it. */
+static bool refused(struct sandbox *s, struct pause_waiter *w)
+{
+	struct err e = { 0 };
+
+	if (s->state == BOX_RUNNING || s->state == BOX_PAUSED)
+		return false;
+	if (s->state == BOX_ENDING)
+		err_set(&e, EBUSY, "sandbox %s is being removed", s->id);
+	else
+		err_set(&e, EAGAIN, "sandbox %s is %s: try again", s->id,
+			box_state_name(s->state));
+	w->fn(w, s, &e);
+	return true;
+}
+
+void box_pause(struct sandbox *s, struct pause_waiter *w)
+{
+	list_init(&w->node);
+	if (refused(s, w))
+		return;
+	list_add(&s->pause.pausers, &w->node);
+	settle(s);
+}
+
+void box_wake(struct sandbox *s, struct pause_waiter *w)
+{
+	list_init(&w->node);
+	if (refused(s, w))
+		return;
+	list_add(&s->pause.wakers, &w->node);
+	settle(s);
+}
+
+void box_pause_idle(struct sandbox *s)
+{
+	const struct pause_cause why = { .reason = "idle" };
+
+	if (s->state == BOX_RUNNING && !s->pause.call.busy)
+		ask_pause(s, &why);
+}
+
+void box_wake_now(struct sandbox *s, const struct identity *who,
+		  const char *request_id)
+{
+	struct pause_cause why = { .reason = "request" };
+
+	if (s->state != BOX_PAUSED || s->pause.call.busy)
+		return;
+	if (who)
+		why.who = *who;
+	if (request_id)
+		snprintf(why.request_id, sizeof(why.request_id), "%s",
+			 request_id);
+	ask(s, WARDEN_RESUME, &why);
+}
+
+bool box_sleeps(const struct sandbox *s)
+{
+	return s->state == BOX_PAUSED ||
+	       (s->state == BOX_RUNNING && s->pause.call.busy);
+}
+
+int box_usable(struct sandbox *s, const struct identity *who,
+	       const char *request_id, struct err *e)
+{
+	if (s->state == BOX_PAUSED)
+		box_wake_now(s, who, request_id);
+	else if (s->state == BOX_ENDING)
+		return err_set(e, EBUSY, "sandbox %s is being removed", s->id);
+	else if (s->state != BOX_RUNNING)
+		return err_set(e, EAGAIN, "sandbox %s is %s: try again", s->id,
+			       box_state_name(s->state));
+	return 0;
+}
+
+/* --- around it --- */
+
+void pause_found(struct sandbox *s, bool is_paused)
+{
+	if (s->state == BOX_RUNNING && is_paused) {
+		s->state = BOX_PAUSED;
+		meter_plan(s);
+	} else if (s->state == BOX_PAUSED && !is_paused) {
+		s->state = BOX_RUNNING;
+		box_touch(s);
+		meter_plan(s);
+	}
+}
+
+void pause_end(struct sandbox *s)
+{
+	struct err e = { 0 };
+
+	warden_cancel(&s->pause.call);
+	err_set(&e, ERR_ENDED, "sandbox %s has ended: %s", s->id, s->reason);
+	tell(s, &s->pause.pausers, &e);
+	tell(s, &s->pause.wakers, &e);
+}
+
+json_t *pause_json(const struct sandbox *s)
+{
+	const struct pause *p = &s->pause;
+
+	return json_pack("{s:o, s:o}", "since", json_time(p->since_ms),
+			 "memory_at_pause",
+			 p->mem_bytes ? json_integer((json_int_t)p->mem_bytes)
+				      : json_null());
+}
