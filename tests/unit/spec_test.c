@@ -51,7 +51,7 @@ static void test_refused(void)
 	refused("{\"cpu\": 1}", EINVAL, "'cpu'");
 	refused("{\"cpus\": 0}", ERANGE, "cpus");
 	refused("{\"name\": \"No\"}", EINVAL, "name");
-	refused("{\"idle-action\": \"pause\"}", EINVAL, "idle-action");
+	refused("{\"idle-action\": \"sleep\"}", EINVAL, "idle-action");
 	refused("{\"nofile\": 5}", ERANGE, "nofile");
 	refused("{\"nofile\": 70000}", ERANGE, "nofile");
 	refused("{\"labels\": []}", EINVAL, "labels");
