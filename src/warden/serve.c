@@ -34,6 +34,7 @@ static void conn_close(struct conn *c)
 	list_del(&c->node);
 	c->w->n_conns--;
 	imports_orphan(c->w, c);
+	views_orphan(c->w, c);
 	if (c->refs == 0)
 		loop_defer(&c->w->loop, &c->gone, conn_free);
 }
@@ -238,6 +239,8 @@ static void do_image_remove(struct warden *w, struct warden_req *q,
 	}
 	if (box_uses_image(w, q->id))
 		err_set(&e, EBUSY, "a sandbox uses image %s", q->id);
+	else if (view_uses_image(w, q->id))
+		err_set(&e, EBUSY, "a worker looks at image %s", q->id);
 	else if (store_image_discard(&w->store, q->id, &e) == 0)
 		sweep_soon(w);
 	answer(wt, &e);
@@ -324,6 +327,17 @@ static void do_snapshot_next(struct warden *w, struct warden_req *q,
 	answer_rep(wt, &rep, NULL, 0);
 }
 
+static void do_view(struct warden *w, struct warden_req *q, struct waiter *wt)
+{
+	struct warden_rep rep = { 0 };
+	int fds[2] = { -1, -1 };
+	int r = view_start(w, &q->view, wt->conn, fds, &rep.err);
+
+	answer_rep(wt, &rep, fds, r < 0 ? 0 : 2);
+	auto_close(&fds[0]);
+	auto_close(&fds[1]);
+}
+
 static void do_hello(struct warden *w, struct warden_req *q, struct waiter *wt)
 {
 	struct err none = { 0 };
@@ -342,6 +356,7 @@ enum need {
 	NEED_PORT,
 	NEED_LIMITS,
 	NEED_SNAPSHOT,
+	NEED_SIDES
 };
 
 static const struct {
@@ -364,6 +379,7 @@ static const struct {
 	[WARDEN_SNAPSHOT] = { NEED_SNAPSHOT, do_snapshot },
 	[WARDEN_SNAPSHOT_REMOVE] = { NEED_ID, do_snapshot_remove },
 	[WARDEN_SNAPSHOT_NEXT] = { NEED_ID_OR_EMPTY, do_snapshot_next },
+	[WARDEN_VIEW] = { NEED_SIDES, do_view },
 };
 
 /* NUL-terminated within its array, and of the right form. */
@@ -487,6 +503,10 @@ static int check(const struct conn *c, const struct warden_req *q,
 		if (snapshot_ok(&q->snapshot))
 			return 0;
 		return err_set(e, EINVAL, "not a snapshot of a sandbox");
+	case NEED_SIDES:
+		if (view_spec_ok(&q->view))
+			return 0;
+		return err_set(e, EINVAL, "not states to look at");
 	}
 	return err_set(e, EBADMSG, "not a request");
 }

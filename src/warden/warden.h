@@ -13,6 +13,7 @@
  *	slots.c	    ranges of ids, parts made ahead
  *	worker.c    programs that look at foreign bytes, walled in
  *	import.c    workers that fill images
+ *	view.c	    workers that look at states of disks
  *	sweep.c	    destroys discarded volumes
  *	job.c	    slow work in a child
  */
@@ -36,6 +37,7 @@ enum {
 	STOCK_MAX = 16,
 	BOX_BUCKETS = 1024,
 	IMPORTS_MAX = 8,
+	VIEWS_MAX = 8,
 	CONNS_MAX = 8,
 };
 
@@ -162,6 +164,8 @@ struct warden {
 	struct list imports;
 	unsigned n_imports;
 	struct list holds; /* snapshots that are looked at */
+	struct list views;
+	unsigned n_views;
 	/* slots */
 	unsigned char *slot_used;
 	unsigned n_slots, next_slot;
@@ -251,6 +255,19 @@ struct import *import_find(struct warden *w, const char *id);
 /* Both answer the waiter, now or when the worker has ended. */
 void import_commit(struct import *i, struct waiter *wt);
 void import_remove(struct import *i, struct waiter *wt);
+
+/* view.c */
+bool view_spec_ok(const struct view_spec *s);
+int view_start(struct warden *w, const struct view_spec *spec,
+	       const struct conn *owner, int fds[2], struct err *e) MUST_CHECK;
+/* In a worker's child: a view of a state, and the sandbox's own layer of it (of
+ * an image: the view again). */
+int view_open(const struct view_side *side, int userns_fd, int *upper_out,
+	      struct err *e) MUST_CHECK;
+/* `owner` is going: nobody will read what its workers say. */
+void views_orphan(struct warden *w, const struct conn *owner);
+/* A worker looks at it. */
+bool view_uses_image(const struct warden *w, const char *id);
 
 /* job.c */
 int job_start(struct job *j, struct err *e) MUST_CHECK;

@@ -37,11 +37,16 @@ enum {
 	VIEW_RECORD_MAX = 80 * 1024,
 };
 
+/*
+ * VIEW_PACK packs its one side, whole or some paths with all below them. With
+ * two sides (VIEW_LAYER) it packs how side 1 differs from side 0. With the
+ * three sides of a VIEW_MERGE it packs what that says is to be put, each entry
+ * by itself: names as bytes, relative to the root.
+ */
 enum view_flags {
-	/* VIEW_PACK: the changes of side 1 against side 0, as an OCI layer
-	 * with whiteouts; else side 0 whole. */
-	VIEW_LAYER = 1,
-	VIEW_FLAGS_ALL = 1,
+	VIEW_LAYER = 1,  /* an OCI layer, with whiteouts */
+	VIEW_THEIRS = 2, /* of a merge: theirs of conflicts, too */
+	VIEW_FLAGS_ALL = 3,
 };
 
 enum view_kind {
@@ -66,7 +71,12 @@ enum view_what {
 	WHAT_ALL = 31
 };
 
-/* What taking over theirs means for one path of ours. */
+/*
+ * What taking over theirs means for one path of ours. Steps of a directory
+ * that goes come behind those of what is in it, all others in front: removals
+ * are done in the order of the steps, one by one. Sockets and devices take no
+ * part.
+ */
 enum merge_step {
 	MERGE_PUT,      /* take theirs: ours is as the ancestor was */
 	MERGE_REMOVE,   /* they removed it, we did not touch it */

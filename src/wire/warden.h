@@ -193,7 +193,7 @@ struct snapshot_done {
 enum view_work {
 	VIEW_DIFF = 1, /* how side 1 differs from side 0 */
 	VIEW_MERGE,    /* side 0: the ancestor, 1: theirs, 2: ours */
-	VIEW_PACK,     /* side 0 as a tar: whole, or some paths */
+	VIEW_PACK,     /* a tar: of side 0, of a change, of a merge */
 	VIEW_READ,     /* a file of side 0 */
 	VIEW_SPACE,    /* what the snapshot of side 0 takes, and shares */
 	VIEW_WORKS

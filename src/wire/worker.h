@@ -19,6 +19,16 @@ enum {
 	WORKER_CONFIG_MAX = 32 * 1024 + 16, /* the word, a space, the newline */
 };
 
+/*
+ * The worker that looks at states (mode "view") is told the work and, for each
+ * side, "KIND:IMAGE:TREE:MADE": s (snapshot) or i (image), numbers that are
+ * the same for the same image and for snapshots of the same tree, and when the
+ * snapshot was made (wall time in ns; 0: not known). It is asked, and answers,
+ * as wire/view.h says. Its descriptors from WORKER_VIEW_FD on: a view of each
+ * side; then for each the layer that the sandbox wrote, or the view again.
+ */
+enum { WORKER_VIEW_FD = 3 };
+
 /* Descriptors of the worker: the tar on 0, the status lines on 1, log on 2. */
 enum {
 	/* The directory that is filled: the root of a mount of its own

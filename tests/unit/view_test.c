@@ -207,7 +207,7 @@ static void test_ask(void)
 		CHECK(view_ask_get(buf_data(&b), buf_len(&b), &a) == -EBADMSG);
 	}
 	buf_clear(&b);
-	view_ask_put(&b, 2, NULL, 0);
+	view_ask_put(&b, VIEW_FLAGS_ALL + 1, NULL, 0);
 	CHECK(view_ask_get(buf_data(&b), buf_len(&b), &a) == -EBADMSG);
 	buf_done(&b);
 }
