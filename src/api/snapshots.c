@@ -132,6 +132,23 @@ struct snapshot *snapshot_find(struct api *a, const struct identity *who,
 	return snap;
 }
 
+struct snapshot *snapshot_at(struct api *a, const char *sandbox, uint64_t event)
+{
+	struct snapshot *found = NULL;
+	struct list *n, *next;
+
+	/* Of two of the same entry, the one that was made later. */
+	list_each (n, next, &a->snapshots.all) {
+		struct snapshot *snap = container_of(n, struct snapshot, node);
+
+		if (snapshot_visible(snap) && snap->event <= event &&
+		    strcmp(snap->sandbox, sandbox) == 0 &&
+		    (!found || snap->event >= found->event))
+			found = snap;
+	}
+	return found;
+}
+
 bool snapshot_uses_image(struct api *a, const char *image_id)
 {
 	struct list *n, *next;
