@@ -12,6 +12,8 @@
 #include "api/admission.h"
 #include "api/audit.h"
 #include "api/auth.h"
+#include "api/disk_sync.h"
+#include "api/drive.h"
 #include "api/ended.h"
 #include "api/event.h"
 #include "api/idempotency.h"
@@ -61,6 +63,8 @@ struct api {
 	struct metrics metrics;
 	struct audit_log audit;
 	struct events events;
+	struct disk_syncs disk_syncs;
+	struct drive drive;
 	unsigned n_relays, n_imports, n_surveys, n_backups;
 	unsigned n_held;   /* requests that wait for a sandbox to wake up */
 	size_t run_bytes;  /* output that is kept for requests to run */

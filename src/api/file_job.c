@@ -122,8 +122,7 @@ void job_refuse(struct file_job *j, const struct err *e)
 	reply_err(a, c, e);
 }
 
-static void reply_failed(struct api *a, struct http_conn *c,
-			 const struct err *e)
+void reply_file_err(struct api *a, struct http_conn *c, const struct err *e)
 {
 	size_t i;
 
@@ -143,7 +142,7 @@ static void tell_failed(struct file_job *j, const struct err *e)
 	struct err why = *e; /* it may be the job's */
 
 	job_end(j);
-	reply_failed(a, c, &why);
+	reply_file_err(a, c, &why);
 }
 
 static size_t body_data(struct http_conn *c, const char *p, size_t n,
@@ -299,13 +298,12 @@ static void on_output(struct process *p, unsigned stream, const void *data,
 		job_ready(j->conn, j);
 }
 
-/* What the builtin says names files: it may be no UTF-8. */
-static void read_error(const struct file_job *j, struct err *e)
+void file_error_text(const char *why, size_t n, struct err *e)
 {
 	json_t *text;
 	int code;
 
-	file_error_get(j->why, j->n_why, e);
+	file_error_get(why, n, e);
 	code = e->code;
 	text = json_lossy(e->msg, strlen(e->msg));
 	err_clear(e);
@@ -328,7 +326,7 @@ static void on_ended(struct process *p, const struct exit_info *x,
 		err_set(&e, EIO, "it was ended by signal %u%s", x->code,
 			x->code == SIGKILL ? " (out of memory?)" : "");
 	else if (x->code != 0)
-		read_error(j, &e);
+		file_error_text(j->why, j->n_why, &e);
 	if (e.code)
 		job_fail(j, &e);
 	else

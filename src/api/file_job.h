@@ -110,6 +110,11 @@ void job_audit(struct file_job *j, json_t *more);
 /* http_reply_start()'s `ready`. */
 void job_ready(struct http_conn *c, void *owner);
 
+/* An error of file work inside; EACCES is not a missing key here. */
+void reply_file_err(struct api *a, struct http_conn *c, const struct err *e);
+/* What a builtin said on stderr; it names files, so it may be no UTF-8. */
+void file_error_text(const char *why, size_t n, struct err *e);
+
 extern const struct file_answer answer_entry, answer_made, answer_nothing,
 	answer_written, answer_unpacked, answer_content, answer_tar,
 	answer_list, answer_events;

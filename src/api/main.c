@@ -162,7 +162,9 @@ static void load(struct api *a)
 	    registry_open(&a->registry, path, &e) < 0 || keys_load(a, &e) < 0 ||
 	    ends_load(a, &e) < 0 || snapshots_load(a, &e) < 0 ||
 	    boxes_load(a, &e) < 0 || ledger_start(a, &e) < 0 ||
-	    images_load(a, &e) < 0 || ports_init(a, &e) < 0)
+	    images_load(a, &e) < 0 || ports_init(a, &e) < 0 ||
+	    disk_syncs_init(&a->disk_syncs, &a->loop, &e) < 0 ||
+	    drive_start(a, &e) < 0)
 		die("%s", e.msg);
 }
 

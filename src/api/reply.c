@@ -23,6 +23,7 @@ static const struct {
 	{ EEXIST, 409, "conflict" },
 	{ ERR_ENDED, 410, "ended" },
 	{ EBUSY, 409, "busy" },
+	{ ERR_VERSION, 412, "version_mismatch" },
 	{ EMFILE, 429, "limit_reached" },
 	{ ENFILE, 429, "limit_reached" },
 	{ EDQUOT, 429, "limit_reached" },

@@ -45,14 +45,14 @@ struct route {
 /* Handlers that are a file of their own. */
 handler_fn h_backup, h_sandbox_delete_all, h_image_put, h_process_list,
 	h_process_run, h_run_once, h_terminal, h_sandbox_update,
-	h_recording_list, h_recording_get, h_recording_delete;
+	h_recording_list, h_recording_get, h_recording_delete, h_drive_copy;
 extern const struct route_query kill_all_query[];
 
 /* Each ends at a NULL method. */
 extern const struct route host_routes[], sandbox_routes[], process_routes[],
 	file_routes[], port_routes[], event_routes[], image_routes[],
 	key_routes[], usage_routes[], show_routes[], snapshot_routes[],
-	pause_routes[];
+	pause_routes[], drive_routes[];
 /* All of them, ends at NULL. */
 extern const struct route *const all_routes[];
 

@@ -52,6 +52,8 @@ struct conf {
 	uint64_t max_peer_connections; /* of one address; 0: any number */
 	/* Silence of a server in a sandbox in the middle of a request. */
 	uint64_t port_timeout_ms;
+	uint64_t drive_bytes;    /* of a project's drive, all versions */
+	uint64_t drive_versions; /* of a file that are kept */
 	char log_level[8];
 #ifdef WALLS_TEST
 	char wall_off[32]; /* the one wall a test takes away */

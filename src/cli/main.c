@@ -151,6 +151,9 @@ const struct verb all_verbs[] = {
 	  .help = "check and try policies of what may be reached",
 	  .notes = "Nothing applies them yet: a sandbox has no way out at "
 		   "all." },
+	{ .name = "drive",
+	  .sub = drive_verbs,
+	  .help = "files of a project that outlive its sandboxes" },
 	{ .name = "usage",
 	  .fn = verb_usage,
 	  .args = "[OPTIONS]",

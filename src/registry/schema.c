@@ -99,6 +99,10 @@
 const char *const registry_steps[] = { V1, V2, V3 };
 static_assert(ARRAY_LEN(registry_steps) == REGISTRY_VERSION, "a step each");
 
+#define DRIVE_COLUMNS                                          \
+	"project, path, version, removed, sha256, size, who, " \
+	"sandbox, created_ms"
+
 #define USAGE_COLUMNS                                           \
 	"sandbox, project, cpu_us, memory_byte_s, disk_byte_s," \
 	" output_bytes, started_ms, updated_ms, ended_ms"
@@ -206,6 +210,33 @@ const char *const registry_statements[] = {
 		"SELECT project, key FROM (SELECT project, key,"
 		" row_number() OVER (PARTITION BY project"
 		" ORDER BY created_ms DESC) AS n FROM replays) WHERE n > ?1)",
+	[ST_DRIVE_ADD] = "INSERT INTO drive (" DRIVE_COLUMNS ")"
+			 " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+	[ST_DRIVE_OLD] = "SELECT sha256, size FROM drive WHERE project = ?1"
+			 " AND path = ?2 AND version <= ?3 AND removed = 0",
+	[ST_DRIVE_FORGET] = "DELETE FROM drive WHERE project = ?1"
+			    " AND path = ?2 AND version <= ?3",
+	[ST_DRIVE_GET] = "SELECT " DRIVE_COLUMNS " FROM drive"
+			 " WHERE project = ?1 AND path = ?2"
+			 " AND (?3 = 0 OR version = ?3)"
+			 " ORDER BY version DESC LIMIT 1",
+	/* Columns beside a max() are those of its row. */
+	[ST_DRIVE_NEXT] = "SELECT project, path, max(version), removed,"
+			  " sha256, size, who, sandbox, created_ms FROM drive"
+			  " WHERE project = ?1 AND path >= ?2"
+			  " AND (?3 = '' OR path < ?3 || char(1114111))"
+			  " GROUP BY path HAVING removed <= ?4"
+			  " ORDER BY path LIMIT 1",
+	[ST_DRIVE_VERSIONS] = "SELECT " DRIVE_COLUMNS " FROM drive"
+			      " WHERE project = ?1 AND path = ?2"
+			      " ORDER BY version DESC",
+	[ST_DRIVE_USAGE] =
+		"SELECT (SELECT coalesce(sum(size), 0) FROM (SELECT max(size)"
+		" AS size FROM drive WHERE project = ?1 AND removed = 0"
+		" GROUP BY sha256)),"
+		" (SELECT count(*) FROM drive WHERE project = ?1)",
+	[ST_DRIVE_REFERS] = "SELECT 1 FROM drive WHERE project = ?1"
+			    " AND sha256 = ?2 AND removed = 0 LIMIT 1",
 };
 static_assert(ARRAY_LEN(registry_statements) == ST_COUNT,
 	      "a text for each statement");

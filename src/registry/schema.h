@@ -43,6 +43,14 @@ enum registry_stmt {
 	ST_REPLAY_GET,
 	ST_REPLAY_EXPIRE,
 	ST_REPLAY_SHRINK,
+	ST_DRIVE_ADD,
+	ST_DRIVE_OLD,
+	ST_DRIVE_FORGET,
+	ST_DRIVE_GET,
+	ST_DRIVE_NEXT,
+	ST_DRIVE_VERSIONS,
+	ST_DRIVE_USAGE,
+	ST_DRIVE_REFERS,
 	ST_COUNT
 };
 extern const char *const registry_statements[ST_COUNT];

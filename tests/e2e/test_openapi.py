@@ -128,6 +128,10 @@ class OpenApi(unittest.TestCase):
         self.see("GET", "/v1/images")
         self.see("GET", "/v1/host")
         self.see("GET", "/healthz")
+        self.see("PUT", "/v1/drive/files/a/b", "/v1/drive/files/{rest}", b"x")
+        self.see("GET", "/v1/drive")
+        self.see("GET", "/v1/drive?recursive=true", "/v1/drive")
+        self.see("GET", "/v1/drive/versions/a/b", "/v1/drive/versions/{rest}")
 
     def test_errors(self):
         schema = {"$ref": "#/components/schemas/Error"}

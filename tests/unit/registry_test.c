@@ -14,6 +14,7 @@
 #include "base/auto.h"
 #include "base/clock.h"
 #include "check.h"
+#include "registry/drive.h"
 #include "registry/migrate.h"
 
 static char dir[] = "/tmp/registry_test.XXXXXX";
@@ -573,6 +574,71 @@ static void test_migrate(void)
 	sqlite3_close(db);
 }
 
+static int see_gone(void *arg, const char *sha256, uint64_t size)
+{
+	struct seen *s = arg;
+
+	(void)size;
+	s->n++;
+	note(s, sha256);
+	note(s, ",");
+	return 0;
+}
+
+static int put_version(struct registry *r, const char *name, uint64_t version,
+		       const char *sha, uint64_t forget, struct seen *s)
+{
+	struct drive_row row = { .project = "p",
+				 .version = version,
+				 .removed = *sha == '\0',
+				 .size = 10 };
+	struct err e = { 0 };
+
+	snprintf(row.path, sizeof(row.path), "%s", name);
+	snprintf(row.sha256, sizeof(row.sha256), "%s", sha);
+	return registry_drive_add(r, &row, forget, see_gone, s, &e);
+}
+
+static void test_drive(void)
+{
+	struct drive_range all = { "p", "", "", false },
+			   below = { "p", "a/", "", false };
+	struct registry r;
+	struct err e = { 0 };
+	struct seen s = { 0 };
+	struct drive_row row;
+	uint64_t bytes = 0, rows = 0;
+
+	CHECK(registry_open(&r, ":memory:", &e) == 0);
+	CHECK(put_version(&r, "a/x", 1, "s1", 0, &s) == 0);
+	CHECK(put_version(&r, "a/x", 1, "s1", 0, &s) == -EEXIST);
+	CHECK(put_version(&r, "a/x", 2, "s2", 0, &s) == 0);
+	CHECK(put_version(&r, "b", 1, "s2", 0, &s) == 0);
+	CHECK(registry_drive_usage(&r, "p", &bytes, &rows, &e) == 0);
+	CHECK(bytes == 20 && rows == 3);
+	CHECK(registry_drive_get(&r, "p", "a/x", 0, &row, &e) == 1);
+	CHECK(row.version == 2);
+	CHECK_STR(row.sha256, "s2");
+	CHECK(registry_drive_get(&r, "p", "a/x", 1, &row, &e) == 1);
+	CHECK(registry_drive_get(&r, "q", "a/x", 1, &row, &e) == 0);
+	CHECK(put_version(&r, "a/x", 3, "", 1, &s) == 0);
+	CHECK_STR(s.names, "s1,");
+	CHECK(registry_drive_refers(&r, "p", "s1", &e) == 0);
+	CHECK(registry_drive_refers(&r, "p", "s2", &e) == 1);
+	CHECK(registry_drive_next(&r, &all, &row, &e) == 1);
+	CHECK_STR(row.path, "b");
+	all.from = "b\x01";
+	CHECK(registry_drive_next(&r, &all, &row, &e) == 0);
+	CHECK(registry_drive_next(&r, &below, &row, &e) == 0);
+	below.removed = true;
+	CHECK(registry_drive_next(&r, &below, &row, &e) == 1 && row.removed);
+	CHECK(registry_drive_forget(&r, "p", "a/x", 3, see_gone, &s, &e) == 0);
+	CHECK_STR(s.names, "s1,s2,");
+	CHECK(registry_drive_refers(&r, "p", "s2", &e) == 1);
+	CHECK(registry_drive_next(&r, &below, &row, &e) == 0);
+	registry_close(&r);
+}
+
 int main(void)
 {
 	char cmd[80];
@@ -587,6 +653,7 @@ int main(void)
 	test_transactions();
 	test_usage();
 	test_replays();
+	test_drive();
 	test_from_v1();
 	test_crash();
 	test_speed();
