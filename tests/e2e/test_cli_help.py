@@ -42,9 +42,9 @@ class Help(unittest.TestCase):
         p = carrel("image", "--help")
         self.assertEqual(p.returncode, 0)
         self.assertIn("  import ", p.stdout)
-        p = carrel("image")
+        p = carrel("key")
         self.assertEqual((p.returncode, p.stdout), (2, ""))
-        self.assertEqual(p.stderr, "carrel: image: build, import, ls or rm?\n")
+        self.assertEqual(p.stderr, "carrel: key: create, ls or rm?\n")
 
     def test_hidden_options_are_hidden(self):
         self.assertNotIn("--pages", carrel("help", "--help").stdout)
@@ -120,8 +120,7 @@ class Completion(unittest.TestCase):
         self.assertIn("exec", self.words("--socket", "/x", ""))
         self.assertEqual(self.words("--so"), ["--config", "--socket",
                                               "--help"])
-        self.assertEqual(self.words("image", ""),
-                         ["build", "import", "ls", "rm"])
+        self.assertEqual(self.words("key", ""), ["create", "ls", "rm"])
         self.assertIn("exec", self.words("help", ""))
 
     def test_options(self):

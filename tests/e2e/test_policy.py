@@ -68,7 +68,7 @@ class Policy(unittest.TestCase):
             p = self.carrel("check", self.write(text))
             self.assertEqual(p.returncode, 1)
             self.assertIn(says, p.stderr)
-        p = self.carrel("test", self.file, "http://x.test/a/../b")
+        p = self.carrel("test", self.write(POLICY), "http://x.test/a/../b")
         self.assertEqual(p.returncode, 1)
         self.assertIn("more than one way", p.stderr)
 
