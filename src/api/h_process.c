@@ -436,8 +436,8 @@ static const struct route_query terminal_query[] = {
 
 const struct route process_routes[] = {
 	{ "POST", "/v1/sandboxes/{id}/processes", h_start, SCOPE_USE,
-	  ROUTE_WAKE, "Start a process", start_query, "ProcessRequest",
-	  "Started", 201 },
+	  ROUTE_WAKE | ROUTE_EXEC, "Start a process", start_query,
+	  "ProcessRequest", "Started", 201 },
 	{ "GET", "/v1/sandboxes/{id}/processes", h_process_list, SCOPE_READ,
 	  ROUTE_WAKE,
 	  "List the processes that were started, and those that exited lately",
@@ -458,10 +458,11 @@ const struct route process_routes[] = {
 	  SCOPE_READ, ROUTE_WAKE, "Wait for its exit", wait_query, NULL,
 	  "Exited", 200 },
 	{ "POST", "/v1/sandboxes/{id}/run", h_process_run, SCOPE_USE,
-	  ROUTE_WAKE, "Run a process to its end, and get its output", NULL,
-	  "RunRequest", "RunResult", 200 },
+	  ROUTE_WAKE | ROUTE_EXEC,
+	  "Run a process to its end, and get its output", NULL, "RunRequest",
+	  "RunResult", 200 },
 	{ "GET", "/v1/sandboxes/{id}/terminal", h_terminal, SCOPE_USE,
-	  ROUTE_WAKE, "A terminal: upgrade to a WebSocket", terminal_query,
-	  NULL, NULL, 101 },
+	  ROUTE_WAKE | ROUTE_EXEC, "A terminal: upgrade to a WebSocket",
+	  terminal_query, NULL, NULL, 101 },
 	{ 0 },
 };

@@ -34,6 +34,7 @@ static void relay_free(struct deferred *d)
 
 	endpoint_close(&r->ep);
 	buf_done(&r->spawn);
+	buf_done(&r->later);
 	free(r);
 }
 
@@ -52,6 +53,7 @@ static void relay_gone(struct relay *r)
 	struct sandbox *s = r->box;
 
 	endpoint_close(&r->ep);
+	auto_snapshot_leave(&r->auto_snapshot);
 	timer_del(&r->api->loop, &r->linger);
 	list_del(&r->node);
 	if (s) {
@@ -137,7 +139,8 @@ static bool is_slow(const struct relay *r)
 
 void relay_resume(struct relay *r)
 {
-	if (!is_slow(r) && !(r->box && agent_is_full(&r->box->agent)))
+	if (!is_slow(r) && !(r->box && agent_is_full(&r->box->agent)) &&
+	    buf_len(&r->later) == 0)
 		endpoint_resume(&r->ep);
 }
 
@@ -223,22 +226,68 @@ static struct chan *open_chan(struct relay *r, uint32_t no, bool silent)
 }
 
 /* A whole request: gets a channel at the agent, and the environment. */
-static int spawn(struct relay *r, uint32_t no, const void *p, size_t n)
+static void spawn_now(struct relay *r, uint32_t no, const struct spawn *sp)
 {
-	AUTO(spawn_done) struct spawn sp = { 0 };
-	struct chan *ch;
+	struct chan *ch = open_chan(r, no, sp->flags & SPAWN_BUILTIN);
 
-	if (!is_new(r, no) || spawn_get(p, n, &sp) < 0)
-		return -EBADMSG;
-	ch = open_chan(r, no, sp.flags & SPAWN_BUILTIN);
 	if (!ch)
-		return FRAME_GO_ON;
-	ch->note = proc_note_new(r->box, &sp, &r->who, r->request_id);
-	if (spawn_put_spec(endpoint_out(&ch->agent->ep), ch->agent_no, &sp,
+		return;
+	ch->note = proc_note_new(r->box, sp, &r->who, r->request_id);
+	if (spawn_put_spec(endpoint_out(&ch->agent->ep), ch->agent_no, sp,
 			   &r->box->spec) < 0) {
 		chan_free(ch);
 		relay_fail(r, no, E2BIG, "arguments and environment too large");
 	}
+}
+
+/* Before a channel of it exists. */
+static void spawn_fail(struct relay *r, uint32_t no, const struct err *e)
+{
+	r->n_chans++;
+	relay_fail(r, no, e->code, e->msg);
+}
+
+/* The snapshot that a request waited for is there, or cannot be. */
+static void on_snapshot(struct auto_snapshot *w, const struct err *e)
+{
+	struct relay *r = container_of(w, struct relay, auto_snapshot);
+	AUTO(buf_done) struct buf later = r->later;
+	AUTO(spawn_done) struct spawn sp = { 0 };
+
+	r->later = (struct buf){ 0 };
+	if (r->finishing || !r->box)
+		return;
+	if (e->code)
+		spawn_fail(r, r->later_no, e);
+	else if (spawn_get(buf_data(&later), buf_len(&later), &sp) == 0)
+		spawn_now(r, r->later_no, &sp);
+	relay_resume(r);
+}
+
+/* No further frame is looked at until it is there. */
+static int spawn_later(struct relay *r, uint32_t no, const void *p, size_t n)
+{
+	struct err e = { 0 };
+
+	if (auto_snapshot_take(&r->auto_snapshot, r->box, &r->who,
+			       r->request_id, on_snapshot, &e) < 0) {
+		spawn_fail(r, no, &e);
+		return FRAME_GO_ON;
+	}
+	r->later_no = no;
+	buf_add(&r->later, p, n);
+	return FRAME_STOP;
+}
+
+static int spawn(struct relay *r, uint32_t no, const void *p, size_t n)
+{
+	AUTO(spawn_done) struct spawn sp = { 0 };
+
+	if (!is_new(r, no) || spawn_get(p, n, &sp) < 0)
+		return -EBADMSG;
+	if (!(sp.flags & SPAWN_BUILTIN) && auto_snapshot_wanted(r->box))
+		return spawn_later(r, no, p, n);
+	spawn_now(r, no, &sp);
 	return FRAME_GO_ON;
 }
 

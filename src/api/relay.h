@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "api/auto_snapshot.h"
 #include "api/call.h"
 #include "api/endpoint.h"
 #include "base/list.h"
@@ -39,6 +40,9 @@ struct relay {
 	size_t owed; /* queued when the last channel ended; 0: it was taken */
 	struct buf spawn; /* a request that comes in several frames */
 	uint32_t spawn_no;
+	struct buf later; /* one that waits for a snapshot */
+	uint32_t later_no;
+	struct auto_snapshot auto_snapshot;
 	struct identity who;
 	char request_id[HTTP_REQUEST_ID];
 	bool run;

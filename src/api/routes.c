@@ -6,6 +6,7 @@
 
 #include "api/api.h"
 #include "api/auth.h"
+#include "api/auto_snapshot.h"
 #include "api/hosts.h"
 #include "api/reply.h"
 #include "api/wake.h"
@@ -142,6 +143,7 @@ void route(struct http_conn *c, void *ctx)
 	if (check(a, c, &call, &s, &e) < 0)
 		reply_err(a, c, &e);
 	else if (!s || !(call.route->flags & ROUTE_WAKE) ||
-		 !wake_hold(a, c, &call, s))
+		 (!wake_hold(a, c, &call, s) &&
+		  !auto_snapshot_hold(a, c, &call, s)))
 		call.route->fn(a, c, &call);
 }

@@ -17,6 +17,8 @@ enum route_flags {
 	ROUTE_TOKEN = 16,
 	/* Needs what runs inside: a sandbox that is paused is woken first. */
 	ROUTE_WAKE = 32,
+	/* Starts something inside: an automatic snapshot comes first. */
+	ROUTE_EXEC = 64,
 };
 
 /* A parameter behind the '?'. Lists end at a NULL name. */

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "api/api.h"
+#include "api/auto_snapshot.h"
 #include "api/reply.h"
 #include "api/routes.h"
 
@@ -59,7 +60,8 @@ static void on_awake(struct pause_waiter *w, struct sandbox *s,
 	if (e->code)
 		return;
 	http_own(c, NULL, NULL);
-	call.route->fn(a, c, &call);
+	if (!auto_snapshot_hold(a, c, &call, s))
+		call.route->fn(a, c, &call);
 }
 
 static unsigned n_wakers(const struct sandbox *s)

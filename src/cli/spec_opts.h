@@ -8,7 +8,7 @@
 #include "cli/cli.h"
 #include "spec/spec.h"
 
-enum { SPEC_OPTS_MAX = 32 };
+enum { SPEC_OPTS_MAX = 48 };
 
 enum spec_rows {
 	ROWS_CREATE,

@@ -104,6 +104,21 @@ const struct spec_field spec_fields[] = {
 	  .max = 65536 * GIB,
 	  .arg = "SIZE",
 	  .help = "output of its processes before it ends; 0 is without end" },
+	{ .name = "auto-snapshot",
+	  .kind = SPEC_TEXT,
+	  .flags = SPEC_PATCH,
+	  AT(auto_snapshot),
+	  .arg = "WHEN",
+	  .help = "snapshots that are taken by themselves: none, or exec, "
+		  "before each command" },
+	{ .name = "snapshot-keep",
+	  .kind = SPEC_NUMBER,
+	  .flags = SPEC_PATCH,
+	  AT(snapshot_keep),
+	  .min = 1,
+	  .max = 100,
+	  .arg = "N",
+	  .help = "how many of those stay, the newest ones" },
 	{ .name = "user",
 	  .kind = SPEC_TEXT,
 	  .flags = SPEC_PROCESS,
@@ -175,6 +190,8 @@ void spec_defaults(struct spec *s, const struct conf *c)
 			    .pids = c->pids,
 			    .timeout_ms = c->timeout_ms,
 			    .idle_action = "remove",
+			    .auto_snapshot = "none",
+			    .snapshot_keep = 10,
 			    .sudo = 1 };
 	memcpy(s->image, c->image, sizeof(s->image));
 	s->image[sizeof(s->image) - 1] = '\0';
@@ -415,6 +432,10 @@ static int check_words(const struct spec *s, struct err *e)
 	    strcmp(s->idle_action, "pause") != 0)
 		return err_set(e, EINVAL,
 			       "idle-action: there are 'remove' and 'pause'");
+	if (strcmp(s->auto_snapshot, "none") != 0 &&
+	    strcmp(s->auto_snapshot, "exec") != 0)
+		return err_set(e, EINVAL,
+			       "auto-snapshot: there are 'none' and 'exec'");
 	if (s->nofile > 0 && s->nofile < 16)
 		return err_set(e, ERANGE, "nofile: at least 16");
 	return 0;

@@ -39,6 +39,8 @@ struct spec {
 	uint64_t idle_ms;
 	uint64_t cpu_budget_ms;   /* processor time */
 	uint64_t output_limit;    /* bytes, of all processes */
+	char auto_snapshot[16];   /* "none" or "exec" */
+	uint64_t snapshot_keep;   /* how many of those stay */
 	char idle_action[16];     /* "remove" or "pause" */
 	uint64_t sudo;            /* 0 or 1 */
 	char allow_missing[32];   /* "" or "disk" */

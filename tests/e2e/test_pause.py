@@ -4,6 +4,7 @@ import json
 import socket
 import threading
 
+import fake_warden
 import harness
 from fake_warden import PAUSE, RESUME, Api
 from harness import SLOW, wait_for
@@ -233,6 +234,120 @@ class WithoutWarden(Asking, harness.unittest.TestCase):
         box = self.i.create(timeout=1)
         self.pause(box)
         wait_for("its end", lambda: self.state(box) == "ended", 10 * SLOW)
+
+
+class AutoSnapshot(Asking, harness.unittest.TestCase):
+    """A snapshot before each command, and only the newest ones."""
+
+    def setUp(self):
+        self.i = Api()
+        self.addCleanup(self.i.stop)
+        self.warden = self.i.warden
+        self.box = self.i.create(**{"auto-snapshot": "exec", "snapshot-keep": 3})
+
+    def snapshots(self):
+        r = self.i.api("GET", f"/v1/snapshots?sandbox={self.box}")
+        return r.json["snapshots"]
+
+    def ways(self):
+        """Every way to start something."""
+        def frames():
+            w = self.i.exec_wire(self.box)
+            w.spawn(["echo", "a"])
+            code, out, _ = w.finish()
+            return (200 if code == 0 else 500), out.decode()
+
+        def run():
+            r = self.run_in(self.box, "echo", "a")
+            return r.status, r.json.get("stdout", r.json.get("message"))
+
+        def start():
+            r = self.i.api("POST", f"/v1/sandboxes/{self.box}/processes",
+                           '{"argv": ["echo", "a"]}')
+            return (200 if r.status == 201 else r.status), \
+                ("a" if r.status == 201 else r.json["message"])
+        return frames, run, start
+
+    def test_before_each_command(self):
+        seen = []
+        for n, way in enumerate(self.ways(), 1):
+            self.assertEqual(way(), (200, "a"))
+            new = [s for s in self.snapshots() if s["id"] not in seen]
+            self.assertEqual([(s["kind"], s["name"]) for s in new],
+                             [("auto", None)])
+            seen.append(new[0]["id"])
+        # Nothing is started here.
+        w = self.i.exec_wire(self.box)
+        w.close()
+        self.i.api("GET", f"/v1/sandboxes/{self.box}/processes/7/wait?timeout=0")
+        self.assertEqual([s["id"] for s in self.snapshots()], seen)
+        self.assertEqual(self.run_in(self.box, "echo", "a").status, 200)
+        left = [s["id"] for s in self.snapshots()]
+        self.assertEqual((left[:2], len(left)), (seen[1:], 3), "the oldest went")
+        events = [s["event"] for s in self.snapshots()]
+        self.assertEqual(events, sorted(events))
+
+    def test_named_ones_stay(self):
+        r = self.i.api("POST", f"/v1/sandboxes/{self.box}/snapshots",
+                       '{"name": "mine"}')
+        self.assertEqual(r.status, 201, r)
+        for _ in range(5):
+            self.assertEqual(self.run_in(self.box, "echo", "a").status, 200)
+        self.assertEqual([s["name"] for s in self.snapshots()],
+                         ["mine", None, None, None])
+        self.assertEqual(self.i.api("PATCH", f"/v1/sandboxes/{self.box}",
+                                    '{"auto-snapshot": "none"}').status, 200)
+        before = self.snapshots()
+        self.assertEqual(self.run_in(self.box, "echo", "a").status, 200)
+        self.assertEqual(self.snapshots(), before)
+
+    def test_no_command_without_one(self):
+        self.warden.refuse[fake_warden.SNAPSHOT] = (28, "the disk is full")
+        frames, run, start = self.ways()
+        for way in (run, start):
+            status, text = way()
+            self.assertEqual(status, 507)
+            self.assertIn("no snapshot before the command: the disk is full",
+                          text)
+        with self.assertRaises(harness.WireError) as failed:
+            frames()
+        self.assertIn("the disk is full", str(failed.exception))
+        self.assertEqual(self.snapshots(), [])
+        self.warden.refuse.clear()
+        self.assertEqual(frames(), (200, "a"))
+
+    def test_several_on_one_connection(self):
+        w = self.i.exec_wire(self.box)
+        for channel in (1, 2, 3):
+            w.spawn(["echo", str(channel)], channel=channel)
+        got = [w.finish(channel)[1] for channel in (1, 2, 3)]
+        self.assertEqual(got, [b"1", b"2", b"3"])
+        self.assertEqual(len(self.snapshots()), 3)
+
+    def test_one_that_leaves(self):
+        self.warden.silent.add(fake_warden.SNAPSHOT)
+        w = self.i.exec_wire(self.box)
+        w.spawn(["echo", "a"])
+        run = socket.socket(socket.AF_UNIX)
+        run.connect(self.i.sock)
+        run.sendall(f"POST /v1/sandboxes/{self.box}/run HTTP/1.1\r\n"
+                    "Host: localhost\r\nContent-Length: 20\r\n\r\n"
+                    .encode())
+        wait_for("it waits", lambda: self.metric("held_requests") == 1)
+        run.close()
+        w.close()
+        wait_for("it is forgotten", lambda: not self.metric("held_requests"))
+        self.i.rm(self.box)
+
+    def test_a_paused_one(self):
+        self.pause(self.box)
+        self.assertEqual(self.run_in(self.box, "echo", "a").status, 200)
+        self.assertEqual(len(self.snapshots()), 1)
+        w = self.i.exec_wire(self.box)
+        self.pause(self.box)
+        w.spawn(["echo", "a"])
+        self.assertEqual(w.finish()[:2], (0, b"a"))
+        self.assertEqual(len(self.snapshots()), 2)
 
 
 if __name__ == "__main__":

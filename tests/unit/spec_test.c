@@ -52,6 +52,8 @@ static void test_refused(void)
 	refused("{\"cpus\": 0}", ERANGE, "cpus");
 	refused("{\"name\": \"No\"}", EINVAL, "name");
 	refused("{\"idle-action\": \"sleep\"}", EINVAL, "idle-action");
+	refused("{\"auto-snapshot\": \"always\"}", EINVAL, "auto-snapshot");
+	refused("{\"snapshot-keep\": 101}", ERANGE, "snapshot-keep");
 	refused("{\"nofile\": 5}", ERANGE, "nofile");
 	refused("{\"nofile\": 70000}", ERANGE, "nofile");
 	refused("{\"labels\": []}", EINVAL, "labels");
