@@ -425,8 +425,8 @@ const struct route drive_routes[] = {
 	{ "GET", "/v1/drive/versions/*", h_versions, SCOPE_READ, ROUTE_ALONE,
 	  "Versions of a file, the newest first", put_query, NULL,
 	  "DriveVersions", 200 },
-	{ "POST", "/v1/sandboxes/{id}/drive", h_drive_copy, SCOPE_USE, 0,
-	  "Copy a file between a sandbox and the drive", NULL, "DriveCopy",
-	  "DriveFile", 200 },
+	{ "POST", "/v1/sandboxes/{id}/drive", h_drive_copy, SCOPE_USE,
+	  ROUTE_WAKE, "Copy a file between a sandbox and the drive", NULL,
+	  "DriveCopy", "DriveFile", 200 },
 	{ 0 },
 };
