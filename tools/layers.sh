@@ -16,6 +16,7 @@ may_use() {
 	agent) echo base wire seccomp sandbox/walls.h ;;
 	worker) echo base wire seccomp image ;;
 	cli) echo base http wire spec image policy ;;
+	fetch) echo base wire seccomp ;;
 	daemon) echo base ;;
 	*) echo "tools/layers.sh: unknown module $1" >&2 ;;
 	esac

@@ -70,6 +70,10 @@ static const struct key {
 	NUM_KEY("port_timeout", DURATION, port_timeout_ms, "5m"),
 	NUM_KEY("drive_size", SIZE, drive_bytes, "10G"),
 	NUM_KEY("drive_versions", NUMBER, drive_versions, "20"),
+	TEXT_KEY(registries, ""),
+	TEXT_KEY(registries_insecure, ""),
+	TEXT_KEY(registries_ca, "/etc/ssl/certs/ca-certificates.crt"),
+	NUM_KEY("blobs_size", SIZE, blobs_bytes, "4G"),
 	TEXT_KEY(log_level, "info"),
 #ifdef WALLS_TEST
 	TEXT_KEY(wall_off, ""),
@@ -147,7 +151,7 @@ static int take_line(struct conf *c, char *line, bool *seen, struct err *e)
 static int read_lines(struct conf *c, FILE *f, const char *path, struct err *e)
 {
 	bool seen[ARRAY_LEN(keys)] = { false };
-	char line[512];
+	char line[1024];
 	int n = 0;
 
 	while (fgets(line, sizeof(line), f)) {

@@ -54,6 +54,10 @@ struct conf {
 	uint64_t port_timeout_ms;
 	uint64_t drive_bytes;    /* of a project's drive, all versions */
 	uint64_t drive_versions; /* of a file that are kept */
+	/* Registries of images, see wire/fetch.h: "host[:port], *.domain". */
+	char registries[512], registries_insecure[512];
+	char registries_ca[256]; /* PEM: who may vouch for them */
+	uint64_t blobs_bytes;    /* of them that are kept, at most */
 	char log_level[8];
 #ifdef WALLS_TEST
 	char wall_off[32]; /* the one wall a test takes away */

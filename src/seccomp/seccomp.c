@@ -25,6 +25,9 @@ static const struct sock_filter code_scribe[] = {
 static const struct sock_filter code_warden[] = {
 #include "seccomp/warden.inc"
 };
+static const struct sock_filter code_fetch[] = {
+#include "seccomp/fetch.inc"
+};
 static const struct sock_filter code_worker[] = {
 #include "seccomp/worker.inc"
 };
@@ -46,6 +49,7 @@ FILTER(api);
 FILTER(scribe);
 FILTER(warden);
 FILTER(worker);
+FILTER(fetch);
 
 int seccomp_install(const struct seccomp_filter *f)
 {

@@ -60,6 +60,9 @@ int confine_open(struct warden *w, struct err *e)
 	w->worker_fd = open_program(w, "worker", e);
 	if (w->worker_fd < 0)
 		return w->worker_fd;
+	w->fetch_fd = open_program(w, "fetch", e);
+	if (w->fetch_fd < 0)
+		return w->fetch_fd;
 	w->sudo_fd = open_program(w, "sudo", e);
 	if (w->sudo_fd < 0)
 		return w->sudo_fd;

@@ -35,6 +35,7 @@ static void conn_close(struct conn *c)
 	c->w->n_conns--;
 	imports_orphan(c->w, c);
 	views_orphan(c->w, c);
+	fetches_orphan(c->w, c);
 	if (c->refs == 0)
 		loop_defer(&c->w->loop, &c->gone, conn_free);
 }
@@ -213,6 +214,20 @@ static void do_image_import(struct warden *w, struct warden_req *q,
 	auto_close(&fds[1]);
 }
 
+static void do_fetch(struct warden *w, struct warden_req *q, struct waiter *wt)
+{
+	struct warden_rep rep = { 0 };
+	int fds[2] = { -1, -1 };
+
+	(void)q;
+	if (fetch_start(w, wt->conn, fds, &rep.err) < 0)
+		answer_rep(wt, &rep, NULL, 0);
+	else
+		answer_rep(wt, &rep, fds, 2);
+	auto_close(&fds[0]);
+	auto_close(&fds[1]);
+}
+
 static void do_image_commit(struct warden *w, struct warden_req *q,
 			    struct waiter *wt)
 {
@@ -375,6 +390,7 @@ static const struct {
 	[WARDEN_IMAGE_NEXT] = { NEED_ID_OR_EMPTY, do_image_next },
 	[WARDEN_HOST] = { NEED_NOTHING, do_host },
 	[WARDEN_CONNECT] = { NEED_PORT, do_connect },
+	[WARDEN_FETCH] = { NEED_NOTHING, do_fetch },
 	[WARDEN_RESIZE] = { NEED_LIMITS, do_resize },
 	[WARDEN_SNAPSHOT] = { NEED_SNAPSHOT, do_snapshot },
 	[WARDEN_SNAPSHOT_REMOVE] = { NEED_ID, do_snapshot_remove },

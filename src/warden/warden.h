@@ -14,6 +14,7 @@
  *	worker.c    programs that look at foreign bytes, walled in
  *	import.c    workers that fill images
  *	view.c	    workers that look at states of disks
+ *	fetch.c     workers that speak to registries
  *	sweep.c	    destroys discarded volumes
  *	job.c	    slow work in a child
  */
@@ -38,6 +39,7 @@ enum {
 	BOX_BUCKETS = 1024,
 	IMPORTS_MAX = 8,
 	VIEWS_MAX = 8,
+	FETCHES_MAX = 4,
 	CONNS_MAX = 8,
 };
 
@@ -150,10 +152,10 @@ struct warden {
 	struct launch_host launch;
 	gid_t api_gid;
 	uid_t api_uid;
-	int box_fd;             /* run_dir/box */
-	int host_mnt_fd;        /* the host's mount namespace, for workers */
-	int net_fd;             /* our own network namespace */
-	int worker_fd, sudo_fd; /* programs */
+	int box_fd;      /* run_dir/box */
+	int host_mnt_fd; /* the host's mount namespace, for workers */
+	int net_fd;      /* our own network namespace */
+	int worker_fd, fetch_fd, sudo_fd; /* programs */
 	struct io listen_io, signal_io;
 	struct list conns;
 	unsigned n_conns;
@@ -166,6 +168,8 @@ struct warden {
 	struct list holds; /* snapshots that are looked at */
 	struct list views;
 	unsigned n_views;
+	struct list fetches;
+	unsigned n_fetches;
 	/* slots */
 	unsigned char *slot_used;
 	unsigned n_slots, next_slot;
@@ -268,6 +272,12 @@ int view_open(const struct view_side *side, int userns_fd, int *upper_out,
 void views_orphan(struct warden *w, const struct conn *owner);
 /* A worker looks at it. */
 bool view_uses_image(const struct warden *w, const char *id);
+
+/* fetch.c */
+int fetch_start(struct warden *w, const struct conn *owner, int fds[2],
+		struct err *e) MUST_CHECK;
+/* `owner` is going: nobody hears its workers any more. */
+void fetches_orphan(struct warden *w, const struct conn *owner);
 
 /* job.c */
 int job_start(struct job *j, struct err *e) MUST_CHECK;
