@@ -4,32 +4,30 @@
 
 #include "base/auto.h"
 
-static const struct builtin {
-	const char *name;
-	builtin_fn *fn;
-} builtins[] = {
-	{ "ps", builtin_ps }, /* [all] */
+static const struct builtin builtins[] = {
+	{ "ps", builtin_ps, false }, /* [all] */
 	/* wire/file.h */
-	{ "file.stat", builtin_file },
-	{ "file.list", builtin_file },
-	{ "file.read", builtin_file },
-	{ "file.write", builtin_file },
-	{ "file.mkdir", builtin_file },
-	{ "file.move", builtin_file },
-	{ "file.copy", builtin_file },
-	{ "file.remove", builtin_file },
-	{ "file.chmod", builtin_file },
-	{ "file.watch", builtin_file },
-	{ "file.pack", builtin_file },
-	{ "file.unpack", builtin_file },
+	{ "file.stat", builtin_file, false },
+	{ "file.list", builtin_file, false },
+	{ "file.read", builtin_file, false },
+	{ "file.write", builtin_file, false },
+	{ "file.mkdir", builtin_file, false },
+	{ "file.move", builtin_file, false },
+	{ "file.copy", builtin_file, false },
+	{ "file.remove", builtin_file, false },
+	{ "file.chmod", builtin_file, false },
+	{ "file.watch", builtin_file, false },
+	{ "file.pack", builtin_file, false },
+	{ "file.unpack", builtin_file, false },
+	{ "host.merge", builtin_file, true },
 };
 
-builtin_fn *builtin_find(const char *name)
+const struct builtin *builtin_find(const char *name)
 {
 	size_t i;
 
 	for (i = 0; i < ARRAY_LEN(builtins); i++)
 		if (strcmp(builtins[i].name, name) == 0)
-			return builtins[i].fn;
+			return &builtins[i];
 	return NULL;
 }

@@ -16,10 +16,23 @@
  */
 #pragma once
 
+#include <stdbool.h>
+
 /* Returns the exit code. argv[0] is the name, argv[argc] is NULL. */
 typedef int builtin_fn(int argc, char **argv);
 
+struct builtin {
+	const char *name;
+	builtin_fn *fn;
+	/*
+	 * For the host alone ("host."): it runs as root whatever the sandbox's
+	 * sudo is, and in the agent's own group, so that it goes on while user
+	 * processes stand still. No client may ask for it by a frame.
+	 */
+	bool apart;
+};
+
 /* NULL when there is none of this name. */
-builtin_fn *builtin_find(const char *name);
+const struct builtin *builtin_find(const char *name);
 
 builtin_fn builtin_ps, builtin_file;

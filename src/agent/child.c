@@ -417,7 +417,7 @@ static void run_builtin(const struct plan *p, int status_fd)
 	close(status_fd);
 	while (p->argv[argc])
 		argc++;
-	_exit(p->builtin(argc, p->argv));
+	_exit(p->builtin->fn(argc, p->argv));
 }
 
 int child_prepare(const struct confine *c, struct err *e)

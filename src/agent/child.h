@@ -28,9 +28,9 @@ struct confine {
 struct plan {
 	const struct confine *confine;
 	char **argv, **env;
-	builtin_fn *builtin; /* not NULL: instead of an exec */
-	const char *cwd;     /* "": home, or / without one */
-	int cwd_fd;          /* used instead of cwd when not -1 */
+	const struct builtin *builtin; /* not NULL: instead of an exec */
+	const char *cwd;               /* "": home, or / without one */
+	int cwd_fd;                    /* used instead of cwd when not -1 */
 	struct user user;
 	int fds[3];
 	bool tty;         /* fds[0] becomes the controlling terminal */

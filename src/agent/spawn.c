@@ -144,6 +144,23 @@ static int find_builtin(const struct spawn *s, struct plan *plan, struct err *e)
 	return 0;
 }
 
+/*
+ * Who it runs as. What is only for the host needs no user, and no file of the
+ * sandbox that says who root is; `own` is its confinement.
+ */
+static int find_user(const struct spawn *s, struct plan *plan,
+		     struct confine *own, struct err *e)
+{
+	if (!plan->builtin || !plan->builtin->apart)
+		return user_find(s->user, &plan->user, e);
+	*own = *plan->confine;
+	own->join_fd = -1;
+	own->sudo = true;
+	plan->confine = own;
+	plan->user = (struct user){ .name = "root", .home = "/" };
+	return 0;
+}
+
 /* What `ps` says of it. */
 static void describe(struct proc *p, const struct spawn *s,
 		     const struct user *u)
@@ -175,11 +192,12 @@ static int proc_start(struct proc *p, const struct spawn *s,
 		.cwd_fd = -1,
 		.fds = { a->null_fd, a->null_fd, a->null_fd },
 	};
+	struct confine own;
 	int i, r;
 
 	r = find_builtin(s, &plan, e);
 	if (r == 0)
-		r = user_find(s->user, &plan.user, e);
+		r = find_user(s, &plan, &own, e);
 	if (r < 0)
 		return r;
 	describe(p, s, &plan.user);

@@ -57,6 +57,7 @@ struct api {
 	struct boxes boxes;
 	struct ends ends;
 	struct ledger ledger;
+	struct list views;   /* view_job.h: those at work */
 	struct list replays; /* creates under way that have a key */
 	struct images images;
 	struct snapshots snapshots;

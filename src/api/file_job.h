@@ -103,6 +103,8 @@ void job_end(struct file_job *j);
 /* The same with an answer: an error of the request or of the work. */
 void job_refuse(struct file_job *j, const struct err *e);
 void job_fail(struct file_job *j, const struct err *e);
+/* What went wrong with a file, as the client's fault or not: the answer. */
+void reply_file_err(struct api *a, struct http_conn *c, const struct err *e);
 /* The agent does not do what it should. */
 enum job_next job_broken(struct file_job *j);
 /* The entry in the log, if there is to be one; `more` is added (taken). */

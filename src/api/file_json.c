@@ -54,19 +54,40 @@ static json_t *type_json(enum file_type t)
 	return t == FILE_NONE ? json_null() : json_string(file_type_name(t));
 }
 
-json_t *file_entry_json(const struct file_entry *n)
+/* What it is, without its names. */
+static void add_facts(json_t *j, const struct file_entry *n)
 {
-	json_t *j = json_object();
 	char mode[8];
 
 	snprintf(mode, sizeof(mode), "%04o", n->mode);
-	json_set_path(j, "path", n->path);
-	json_set_path(j, "name", last_name(n->path));
 	json_object_set_new(j, "type", type_json(n->type));
 	json_object_set_new(j, "size", json_integer((json_int_t)n->size));
 	json_object_set_new(j, "mode", json_string(mode));
 	json_object_set_new(j, "uid", json_integer(n->uid));
 	json_object_set_new(j, "gid", json_integer(n->gid));
+}
+
+json_t *file_state_json(const struct file_entry *n)
+{
+	json_t *j;
+
+	if (n->type == FILE_NONE)
+		return json_null();
+	j = json_object();
+	add_facts(j, n);
+	json_object_set_new(j, "modified_at", file_time(n->mtime_ms));
+	if (n->type == FILE_SYMLINK)
+		json_set_path(j, "target", n->target);
+	return j;
+}
+
+json_t *file_entry_json(const struct file_entry *n)
+{
+	json_t *j = json_object();
+
+	json_set_path(j, "path", n->path);
+	json_set_path(j, "name", last_name(n->path));
+	add_facts(j, n);
 	json_object_set_new(j, "user", name_or_null(n->user));
 	json_object_set_new(j, "group", name_or_null(n->group));
 	json_object_set_new(j, "modified_at", file_time(n->mtime_ms));
@@ -110,8 +131,8 @@ static int check_path(const char *name, const struct buf *path, struct err *e)
 	return 0;
 }
 
-static int take_text(const char *name, const char *text, size_t n,
-		     struct buf *path, struct err *e)
+int path_take_text(const char *name, const char *text, size_t n,
+		   struct buf *path, struct err *e)
 {
 	int r;
 
@@ -138,8 +159,8 @@ static int decode(const char *text, size_t n, struct buf *path)
 	return base64_get(path, plain, i);
 }
 
-static int take_base64(const char *name, const char *text, size_t n,
-		       struct buf *path, struct err *e)
+int path_take_base64(const char *name, const char *text, size_t n,
+		     struct buf *path, struct err *e)
 {
 	int r;
 
@@ -176,8 +197,8 @@ int path_from_query(const struct http_head *h, const char *name,
 	if (plain && r)
 		return both(name, e);
 	if (plain)
-		return take_text(name, text, strlen(text), path, e);
-	return r ? take_base64(key, coded, strlen(coded), path, e) : 0;
+		return path_take_text(name, text, strlen(text), path, e);
+	return r ? path_take_base64(key, coded, strlen(coded), path, e) : 0;
 }
 
 int path_from_json(const json_t *j, const char *name, struct buf *path,
@@ -195,10 +216,10 @@ int path_from_json(const json_t *j, const char *name, struct buf *path,
 	if (plain && coded)
 		return both(name, e);
 	if (plain)
-		return take_text(name, json_string_value(plain),
-				 json_string_length(plain), path, e);
+		return path_take_text(name, json_string_value(plain),
+				      json_string_length(plain), path, e);
 	if (coded)
-		return take_base64(key, json_string_value(coded),
-				   json_string_length(coded), path, e);
+		return path_take_base64(key, json_string_value(coded),
+					json_string_length(coded), path, e);
 	return 0;
 }

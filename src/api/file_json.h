@@ -19,6 +19,8 @@ struct http_head;
 /* Sets `key`, and "key_base64" if need be. */
 void json_set_path(json_t *j, const char *key, const char *path);
 json_t *file_entry_json(const struct file_entry *n);
+/* The same without its names: one side of a comparison; none is null. */
+json_t *file_state_json(const struct file_entry *n);
 /* {"type", "path", "to"} */
 json_t *file_event_json(const struct file_record *r);
 
@@ -30,3 +32,9 @@ int path_from_query(const struct http_head *h, const char *name,
 		    struct buf *path, struct err *e) MUST_CHECK;
 int path_from_json(const json_t *j, const char *name, struct buf *path,
 		   struct err *e) MUST_CHECK;
+/* The same from `n` bytes of text or base64: 1 or -EINVAL; `name` is for the
+ * message. */
+int path_take_text(const char *name, const char *text, size_t n,
+		   struct buf *path, struct err *e) MUST_CHECK;
+int path_take_base64(const char *name, const char *text, size_t n,
+		     struct buf *path, struct err *e) MUST_CHECK;

@@ -209,6 +209,7 @@ int main(int argc, char **argv)
 	keys_init(a);
 	ends_init(a);
 	replays_init(a);
+	list_init(&a->views);
 	ledger_init(a);
 	snapshots_init(a);
 	boxes_init(a);

@@ -282,9 +282,15 @@ static int spawn_later(struct relay *r, uint32_t no, const void *p, size_t n)
 static int spawn(struct relay *r, uint32_t no, const void *p, size_t n)
 {
 	AUTO(spawn_done) struct spawn sp = { 0 };
+	struct err e = { 0 };
 
 	if (!is_new(r, no) || spawn_get(p, n, &sp) < 0)
 		return -EBADMSG;
+	if (sp.flags & SPAWN_BUILTIN && str_starts(sp.argv[0], "host.")) {
+		err_set(&e, EPERM, "this builtin is not for clients");
+		spawn_fail(r, no, &e);
+		return FRAME_GO_ON;
+	}
 	if (!(sp.flags & SPAWN_BUILTIN) && auto_snapshot_wanted(r->box))
 		return spawn_later(r, no, p, n);
 	spawn_now(r, no, &sp);

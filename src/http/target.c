@@ -134,30 +134,37 @@ static bool is_key(const char *p, size_t n, const char *name)
 	       strcmp(key, name) == 0;
 }
 
-int http_query(const struct http_head *h, const char *name, char *out,
-	       size_t cap)
+int http_query_next(const char **at, const char *name, char *out, size_t cap)
 {
-	const char *q = h->query;
-	int found = 0;
-
-	while (*q) {
+	while (**at) {
+		const char *q = *at;
 		size_t n = strcspn(q, "&");
 		const char *eq = memchr(q, '=', n);
 		size_t key_n = eq ? (size_t)(eq - q) : n;
 		size_t skip = eq ? key_n + 1 : n;
 
+		*at += n + (q[n] == '&');
 		if (is_key(q, key_n, name)) {
 			int r = decode_form(q + skip, n - skip, out, cap);
 
-			if (r < 0)
-				return r;
-			if (found)
-				return -EINVAL;
-			found = 1;
+			return r < 0 ? r : 1;
 		}
-		q += n + (q[n] == '&');
 	}
-	return found;
+	return 0;
+}
+
+int http_query(const struct http_head *h, const char *name, char *out,
+	       size_t cap)
+{
+	const char *at = h->query;
+	int r = http_query_next(&at, name, out, cap), again;
+	char rest[1];
+
+	if (r <= 0)
+		return r;
+	/* A second one is an error, whatever it is. */
+	again = http_query_next(&at, name, rest, sizeof(rest));
+	return again ? -EINVAL : 1;
 }
 
 void http_query_without(struct buf *out, const char *query, const char *name)

@@ -29,6 +29,13 @@ int http_target_split(const char *target, char *path,
 int http_query(const struct http_head *h, const char *name, char *out,
 	       size_t cap) MUST_CHECK;
 
+/*
+ * The same for one that may be given several times: `*at` is the head's query
+ * first, and moves on. 0: there is no more.
+ */
+int http_query_next(const char **at, const char *name, char *out,
+		    size_t cap) MUST_CHECK;
+
 /* Appends a query (that was checked) without the parameter of this name. */
 void http_query_without(struct buf *out, const char *query, const char *name);
 

@@ -16,6 +16,9 @@
  *	file.watch	PATH			-	EVENT...
  *	file.pack	PATH			-	a tar
  *	file.unpack	PATH			a tar	NOTE... UNPACKED
+ *	host.merge	PATH (a root)	a list, a tar	NOTE... UNPACKED
+ *
+ * host.merge is for the host alone: it runs as root, see agent/file/merge.c.
  *
  * PATH is absolute or relative to the directory of the spawn. Options follow
  * as words of argv: "follow", "parents", "recursive", "overwrite", and
@@ -51,7 +54,12 @@ enum {
 	FILE_DEPTH_MAX = 64,         /* of a list */
 	FILE_NOTES_MAX = 100,        /* of one copy or unpacking */
 	FILE_MODE_MAX = 07777,
+	MERGE_PATHS_MAX = 200 * 1000, /* of one merge */
+	MERGE_LIST_MAX = 32 * 1024 * 1024,
 };
+
+/* How the message of a merge starts that failed after the first change. */
+#define MERGE_HALF "only a part was changed"
 
 /* CONTENT.length: until the end, wherever that is (files of /proc). */
 #define FILE_TO_END UINT64_MAX

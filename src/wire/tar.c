@@ -1,6 +1,7 @@
 #include "wire/tar.h"
 
 #include <errno.h>
+#include <linux/limits.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -231,27 +232,67 @@ static size_t record_length(const char *p, size_t n, size_t *key_at)
 	return len;
 }
 
+struct pax {
+	const char *key, *value;
+	size_t n_key, n;
+};
+
 /* Each is "LENGTH KEY=VALUE\n", the length in decimal and of all of it. */
+static bool pax_next(const char **p, size_t *n, struct pax *x)
+{
+	size_t at = 0, len = record_length(*p, *n, &at);
+	const char *key = *p + at, *eq;
+
+	if (len == 0)
+		return false;
+	eq = memchr(key, '=', len - at - 1);
+	if (!eq)
+		return false;
+	*x = (struct pax){ key, eq + 1, (size_t)(eq - key),
+			   (size_t)(*p + len - 1 - (eq + 1)) };
+	*p += len;
+	*n -= len;
+	return true;
+}
+
 int tar_pax_get(const char *p, size_t n, struct tar_extra *x, struct err *e)
 {
-	while (n > 0) {
-		size_t at = 0, len = record_length(p, n, &at);
-		const char *key = p + at, *eq;
-		int r;
+	struct pax one;
+	int r = 0;
 
-		if (len == 0)
+	while (n > 0 && r == 0) {
+		if (!pax_next(&p, &n, &one))
 			return bad_pax(e);
-		eq = memchr(key, '=', len - at - 1);
-		if (!eq)
-			return bad_pax(e);
-		r = pax_record(key, (size_t)(eq - key), eq + 1,
-			       (size_t)(p + len - 1 - (eq + 1)), x, e);
-		if (r < 0)
-			return r;
-		p += len;
-		n -= len;
+		r = pax_record(one.key, one.n_key, one.value, one.n, x, e);
 	}
-	return 0;
+	return r;
+}
+
+int tar_pax_attrs(const char *p, size_t n,
+		  int (*fn)(void *ctx, const char *name, const void *value,
+			    size_t n),
+		  void *ctx)
+{
+	static const char prefix[] = "SCHILY.xattr.";
+	const size_t len = sizeof(prefix) - 1;
+	char name[XATTR_NAME_MAX + 1];
+	struct pax one;
+	int r = 0;
+
+	while (n > 0 && r == 0) {
+		if (!pax_next(&p, &n, &one))
+			return -EBADMSG;
+		if (one.n_key <= len || memcmp(one.key, prefix, len) != 0)
+			continue;
+		one.n_key -= len;
+		if (one.n_key > XATTR_NAME_MAX ||
+		    memchr(one.key + len, '\0', one.n_key))
+			return -EBADMSG;
+		memcpy(name, one.key + len, one.n_key);
+		name[one.n_key] = '\0';
+		r = fn(ctx, name, one.value, one.n);
+	}
+	return r;
 }
 
 int tar_long_get(char type, const char *p, size_t n, struct tar_extra *x,

@@ -61,6 +61,14 @@ struct tar_extra {
 /* Records of a pax header; keys that we do not know are skipped. */
 int tar_pax_get(const char *p, size_t n, struct tar_extra *x,
 		struct err *e) MUST_CHECK;
+/*
+ * The extended attributes in a pax header that tar_pax_get() took, each by its
+ * name and value (any bytes), until `fn` returns something else than 0.
+ */
+int tar_pax_attrs(const char *p, size_t n,
+		  int (*fn)(void *ctx, const char *name, const void *value,
+			    size_t n),
+		  void *ctx) MUST_CHECK;
 /* The content of a GNU long name or link. */
 int tar_long_get(char type, const char *p, size_t n, struct tar_extra *x,
 		 struct err *e) MUST_CHECK;

@@ -14,6 +14,7 @@
 /* The agent's files are not in the library. */
 #include "agent/file/out.c"
 #include "agent/file/place.c"
+#include "agent/file/tar_in.c"
 #include "agent/file/tree.c"
 #include "agent/file/unpack.c"
 #include "scratch.h"

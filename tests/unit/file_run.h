@@ -76,7 +76,7 @@ static void child(const char *name, va_list ap, const int fds[3])
 		_exit(99);
 	umask(022);
 	alarm(60);
-	_exit(builtin_find(name)(n, argv));
+	_exit(builtin_find(name)->fn(n, argv));
 }
 
 /* The exit code, or -signal; words end with NULL. */

@@ -24,7 +24,7 @@ static void watch(const char *path, const char *opt)
 	if (watcher == 0) {
 		dup2(ends[1], 1);
 		alarm(60);
-		_exit(builtin_find(argv[0])(opt ? 3 : 2, argv));
+		_exit(builtin_find(argv[0])->fn(opt ? 3 : 2, argv));
 	}
 	close(ends[1]);
 	events_fd = ends[0];

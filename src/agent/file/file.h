@@ -10,7 +10,7 @@
  *	out.c		records on stdout
  *	place.c		paths: what they are called, their parents
  *	fresh.c		files that appear when they are complete
- *	tar.c		the format
+ *	tar_in.c	a tar on stdin
  *	tree.c		walking and removing directories
  *	entry.c		what is told of a file; names of owners
  */
@@ -46,7 +46,7 @@ typedef int job_fn(const struct file_job *j, struct err *e);
 
 /* One per file of that name, but for change.c: mkdir, move, remove, chmod. */
 job_fn job_stat, job_list, job_read, job_write, job_mkdir, job_move, job_copy,
-	job_remove, job_chmod, job_watch, job_pack, job_unpack;
+	job_remove, job_chmod, job_watch, job_pack, job_unpack, job_merge;
 
 /* out.c: written when there is enough of it, and by out_flush(). */
 int out_record(const struct file_record *r, struct err *e) MUST_CHECK;

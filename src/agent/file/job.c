@@ -42,6 +42,7 @@ static const struct job {
 	{ "file.watch", job_watch, 1, OPT_RECURSIVE },
 	{ "file.pack", job_pack, 1, 0 },
 	{ "file.unpack", job_unpack, 1, OPT_PARENTS },
+	{ "host.merge", job_merge, 1, 0 },
 };
 
 static int set_flag(struct file_job *j, size_t field, const char *value)

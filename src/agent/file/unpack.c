@@ -18,23 +18,14 @@
 #include <unistd.h>
 
 #include "agent/file/file.h"
+#include "agent/file/tar_in.h"
 #include "base/auto.h"
 #include "base/fd.h"
-#include "wire/tar.h"
 
 enum {
 	MODE_MASK = 01777,
 	LATER_MAX = 100 * 1000, /* directories beyond get their mode at once */
 	RACE_TRIES = 8,
-};
-
-/* What is read: a window on stdin. */
-struct reader {
-	char *p;
-	size_t off, len;
-	bool end;
-	uint64_t content; /* left of the current entry, and its padding */
-	size_t padding;
 };
 
 struct later {
@@ -44,119 +35,16 @@ struct later {
 };
 
 struct unpacker {
-	struct reader in;
+	struct tar_in in;
 	int root_fd;
 	int dir_fd; /* of the entry before: the next one is often beside it */
 	char dir[FILE_PATH_MAX + 1];
-	struct tar_entry entry;
-	struct tar_extra extra;
 	struct later *later;
 	size_t n_later;
 	uint64_t entries, bytes;
 };
 
-/* --- what comes in --- */
-
-/* At least one byte, or 0 at the end; they stay until reader_eat(). */
-static ssize_t reader_some(struct reader *in, struct err *e)
-{
-	ssize_t n;
-
-	if (in->off < in->len)
-		return (ssize_t)(in->len - in->off);
-	n = in->end ? 0 : in_read(in->p, IO_BYTES, e);
-	in->end = n == 0;
-	in->off = 0;
-	in->len = n > 0 ? (size_t)n : 0;
-	return n;
-}
-
-/* `n` bytes, or fewer at the end: the count, or -errno. */
-static ssize_t reader_take(struct reader *in, void *to, size_t n, struct err *e)
-{
-	size_t got = 0;
-
-	while (got < n) {
-		ssize_t some = reader_some(in, e);
-		size_t part;
-
-		if (some < 0)
-			return some;
-		if (some == 0)
-			break;
-		part = (size_t)some < n - got ? (size_t)some : n - got;
-		memcpy((char *)to + got, in->p + in->off, part);
-		in->off += part;
-		got += part;
-	}
-	return (ssize_t)got;
-}
-
-static int cut_off(struct err *e)
-{
-	return err_set(e, EBADMSG, "the archive is cut off");
-}
-
-/* The next piece of the entry's content: its size, 0 when that is all. */
-static ssize_t next_piece(struct reader *in, const char **p, struct err *e)
-{
-	ssize_t n;
-
-	if (in->content == 0)
-		return 0;
-	n = reader_some(in, e);
-	if (n == 0)
-		return cut_off(e);
-	if (n < 0)
-		return n;
-	if ((uint64_t)n > in->content)
-		n = (ssize_t)in->content;
-	*p = in->p + in->off;
-	in->off += (size_t)n;
-	in->content -= (uint64_t)n;
-	return n;
-}
-
-/* What nobody wanted of an entry, and its padding. */
-static int skip_rest(struct reader *in, struct err *e)
-{
-	const char *p;
-	ssize_t n;
-
-	in->content += in->padding;
-	in->padding = 0;
-	do
-		n = next_piece(in, &p, e);
-	while (n > 0);
-	return (int)n;
-}
-
 /* --- names --- */
-
-/* Brings a name into the form "a/b/c"; "" for the directory itself. */
-static int clean_name(char *path, const char *what, struct err *e)
-{
-	const char *at = path;
-	size_t len = 0, n;
-
-	if (*path == '/')
-		return err_set(e, EBADMSG, "%s %.160s is absolute", what, path);
-	for (; *at; at += n) {
-		at += strspn(at, "/");
-		n = strcspn(at, "/");
-		if (n == 0 || (n == 1 && *at == '.'))
-			continue;
-		if (n == 2 && at[0] == '.' && at[1] == '.')
-			return err_set(e, EBADMSG, "%s %.160s has a \"..\"",
-				       what, path);
-		if (len > 0)
-			path[len++] = '/';
-		memmove(path + len, at, n);
-		len += n;
-	}
-	path[len] = '\0';
-	return 0;
-}
 
 /* Splits at the last slash: the name; `dir` is what is in front of it. */
 static const char *split(const char *path, char dir[FILE_PATH_MAX + 1])
@@ -224,7 +112,7 @@ static int enter(struct unpacker *u, const char **name, struct err *e)
 {
 	char dir[FILE_PATH_MAX + 1];
 
-	*name = split(u->entry.path, dir);
+	*name = split(u->in.entry.path, dir);
 	if (u->dir_fd >= 0 && strcmp(u->dir, dir) == 0)
 		return u->dir_fd;
 	auto_close(&u->dir_fd);
@@ -238,8 +126,8 @@ static int enter(struct unpacker *u, const char **name, struct err *e)
 			return err_set(e, EXDEV,
 				       "%.160s: a link leads out of the "
 				       "directory that is unpacked into",
-				       u->entry.path);
-		return err_sys(e, "%.160s", u->entry.path);
+				       u->in.entry.path);
+		return err_sys(e, "%.160s", u->in.entry.path);
 	}
 	memcpy(u->dir, dir, sizeof(dir));
 	return u->dir_fd;
@@ -249,7 +137,7 @@ static int enter(struct unpacker *u, const char **name, struct err *e)
 
 static int fail(const struct unpacker *u, struct err *e)
 {
-	return err_sys(e, "unpack %.160s", u->entry.path);
+	return err_sys(e, "unpack %.160s", u->in.entry.path);
 }
 
 /* Makes way for something that is no directory. */
@@ -266,7 +154,7 @@ static int write_content(struct unpacker *u, int fd, struct err *e)
 	const char *p;
 	ssize_t n;
 
-	while ((n = next_piece(&u->in, &p, e)) > 0) {
+	while ((n = tar_in_piece(&u->in, &p, e)) > 0) {
 		int r = write_full(fd, p, (size_t)n);
 
 		if (r < 0) {
@@ -281,7 +169,7 @@ static int write_content(struct unpacker *u, int fd, struct err *e)
 static int put_file(struct unpacker *u, int dir_fd, const char *name,
 		    struct err *e)
 {
-	const struct tar_entry *t = &u->entry;
+	const struct tar_entry *t = &u->in.entry;
 	const struct timespec times[2] = { { .tv_nsec = UTIME_NOW }, t->mtime };
 	AUTO_CLOSE int fd = -1;
 	int r = clear_way(u, dir_fd, name, e);
@@ -303,10 +191,10 @@ static int put_symlink(struct unpacker *u, int dir_fd, const char *name,
 		       struct err *e)
 {
 	const struct timespec times[2] = { { .tv_nsec = UTIME_NOW },
-					   u->entry.mtime };
+					   u->in.entry.mtime };
 	int r = clear_way(u, dir_fd, name, e);
 
-	if (r == 0 && symlinkat(u->entry.link, dir_fd, name) < 0)
+	if (r == 0 && symlinkat(u->in.entry.link, dir_fd, name) < 0)
 		r = fail(u, e);
 	if (r == 0 && utimensat(dir_fd, name, times, AT_SYMLINK_NOFOLLOW) < 0)
 		r = fail(u, e);
@@ -318,7 +206,7 @@ static int put_fifo(struct unpacker *u, int dir_fd, const char *name,
 {
 	int r = clear_way(u, dir_fd, name, e);
 
-	if (r == 0 && mkfifoat(dir_fd, name, u->entry.mode & 0777) < 0)
+	if (r == 0 && mkfifoat(dir_fd, name, u->in.entry.mode & 0777) < 0)
 		r = fail(u, e);
 	return r;
 }
@@ -332,9 +220,9 @@ static int put_hardlink(struct unpacker *u, int dir_fd, const char *name,
 	const char *other;
 	struct stat a, b;
 
-	if (clean_name(u->entry.link, "link target", e) < 0)
+	if (tar_name_clean(u->in.entry.link, "link target", e) < 0)
 		return -e->code;
-	other = split(u->entry.link, dir);
+	other = split(u->in.entry.link, dir);
 	from = *other ? open_dir(u, dir) : -EISDIR;
 	if (from < 0) {
 		errno = -from;
@@ -371,13 +259,14 @@ static int dress_dir(const struct unpacker *u, const struct later *l,
 static int put_dir(struct unpacker *u, int dir_fd, const char *name,
 		   struct err *e)
 {
-	struct later l = { u->entry.path, u->entry.mode, u->entry.mtime };
+	struct later l = { u->in.entry.path, u->in.entry.mode,
+			   u->in.entry.mtime };
 	AUTO_CLOSE int fd = -1;
 
 	if (mkdirat(dir_fd, name, 0700) < 0) {
 		if (errno != EEXIST)
 			return fail(u, e);
-		fd = open_dir(u, u->entry.path);
+		fd = open_dir(u, u->in.entry.path);
 		errno = fd < 0 ? -fd : 0;
 		return fd < 0 ? fail(u, e) : 0;
 	}
@@ -413,22 +302,22 @@ static int put_entry(struct unpacker *u, struct err *e)
 	const char *name;
 	int dir_fd;
 
-	if (clean_name(u->entry.path, "entry", e) < 0)
+	if (tar_name_clean(u->in.entry.path, "entry", e) < 0)
 		return -e->code;
-	if (!u->entry.path[0]) /* "./": the directory that is there */
-		return u->entry.type == TAR_DIR
+	if (!u->in.entry.path[0]) /* "./": the directory that is there */
+		return u->in.entry.type == TAR_DIR
 			       ? 0
 			       : err_set(e, EBADMSG, "an entry has no name");
-	if (u->entry.type == TAR_SPARSE || u->extra.sparse)
+	if (u->in.sparse)
 		return err_set(e, ENOTSUP,
 			       "%.160s is stored as a sparse file: pack it "
 			       "without that",
-			       u->entry.path);
+			       u->in.entry.path);
 	dir_fd = enter(u, &name, e);
 	if (dir_fd < 0)
 		return dir_fd;
 	u->entries++;
-	switch ((enum tar_type)u->entry.type) {
+	switch ((enum tar_type)u->in.entry.type) {
 	case TAR_FILE:
 		return put_file(u, dir_fd, name, e);
 	case TAR_DIR:
@@ -451,124 +340,20 @@ static int put_entry(struct unpacker *u, struct err *e)
 		break;
 	}
 	u->entries--;
-	return out_note(e, "%.400s: left out, %s", u->entry.path,
-			odd_kind(u->entry.type));
-}
-
-/* --- the archive --- */
-
-static bool is_extra(char type)
-{
-	return type == TAR_PAX || type == TAR_PAX_GLOBAL ||
-	       type == TAR_LONG_NAME || type == TAR_LONG_LINK;
-}
-
-/* A header about the next entry; a global one says nothing that we use. */
-static int take_extra(struct unpacker *u, struct err *e)
-{
-	AUTO_FREE char *p = NULL;
-	size_t n = (size_t)u->entry.size;
-	char type = u->entry.type;
-	ssize_t got;
-
-	if (type == TAR_PAX_GLOBAL)
-		return 0;
-	if (u->entry.size > TAR_PAX_MAX)
-		return err_set(e, EBADMSG, "an extended header is too large");
-	p = xcalloc(1, n + 1);
-	got = reader_take(&u->in, p, n, e);
-	if (got < 0)
-		return (int)got;
-	if ((size_t)got < n)
-		return cut_off(e);
-	u->in.content = 0;
-	if (type == TAR_PAX)
-		return tar_pax_get(p, n, &u->extra, e);
-	return tar_long_get(type, p, n, &u->extra, e);
-}
-
-static const struct {
-	const char *start;
-	size_t n;
-	const char *name;
-} packings[] = {
-	{ "\x1f\x8b", 2, "gzip" },
-	{ "\xfd"
-	  "7zXZ",
-	  5, "xz" },
-	{ "\x28\xb5\x2f\xfd", 4, "zstd" },
-	{ "BZh", 3, "bzip2" },
-};
-
-static int check_packing(const uint8_t *block, struct err *e)
-{
-	size_t i;
-
-	for (i = 0; i < ARRAY_LEN(packings); i++)
-		if (memcmp(block, packings[i].start, packings[i].n) == 0)
-			return err_set(e, EBADMSG,
-				       "the archive is compressed (%s): send a "
-				       "plain tar",
-				       packings[i].name);
-	return 0;
-}
-
-/* 1: a header, 0: the end of the archive. */
-static int next_head(struct unpacker *u, bool first, struct err *e)
-{
-	uint8_t block[TAR_BLOCK];
-	ssize_t n = reader_take(&u->in, block, sizeof(block), e);
-	int r;
-
-	if (n < 0)
-		return (int)n;
-	if (n == 0 && !first)
-		return 0;
-	if (n < (ssize_t)sizeof(block))
-		return first ? err_set(e, EBADMSG, "this is not a tar archive")
-			     : cut_off(e);
-	r = first ? check_packing(block, e) : 0;
-	if (r == 0)
-		r = tar_head_get(block, &u->entry, e);
-	if (r <= 0)
-		return r;
-	/* Those of extra headers are what they are. */
-	if (!is_extra(u->entry.type))
-		tar_finish(&u->entry, &u->extra);
-	u->in.content = u->entry.size;
-	u->in.padding = tar_padding(u->entry.size);
-	return 1;
+	return out_note(e, "%.400s: left out, %s", u->in.entry.path,
+			odd_kind(u->in.entry.type));
 }
 
 static int unpack_all(struct unpacker *u, struct err *e)
 {
-	bool first = true;
 	int r;
 
-	while ((r = next_head(u, first, e)) > 0) {
-		first = false;
-		if (is_extra(u->entry.type)) {
-			r = take_extra(u, e);
-		} else {
-			r = put_entry(u, e);
-			u->extra = (struct tar_extra){ 0 };
-		}
-		if (r == 0)
-			r = skip_rest(&u->in, e);
+	while ((r = tar_in_next(&u->in, e)) > 0) {
+		r = put_entry(u, e);
 		if (r < 0)
 			break;
 	}
 	return r;
-}
-
-/* What is behind the end: padding of large records. */
-static int drain(struct reader *in, struct err *e)
-{
-	ssize_t n;
-
-	while ((n = reader_some(in, e)) > 0)
-		in->off = in->len;
-	return (int)n;
 }
 
 int unpack_into(int root_fd, struct err *e)
@@ -580,12 +365,9 @@ int unpack_into(int root_fd, struct err *e)
 
 	u->root_fd = root_fd;
 	u->dir_fd = -1;
-	u->in.p = xcalloc(1, IO_BYTES);
 	r = unpack_all(u, e);
 	if (r == 0)
 		r = dress_dirs(u, e);
-	if (r == 0)
-		r = drain(&u->in, e);
 	done.unpacked.entries = u->entries;
 	done.unpacked.bytes = u->bytes;
 	if (r == 0)
@@ -594,7 +376,7 @@ int unpack_into(int root_fd, struct err *e)
 		free(u->later[i].path);
 	free(u->later);
 	auto_close(&u->dir_fd);
-	free(u->in.p);
+	tar_in_done(&u->in);
 	free(u);
 	return r;
 }
