@@ -13,10 +13,10 @@
 #include "base/auto.h"
 
 const struct route *const all_routes[] = {
-	host_routes,  show_routes,  sandbox_routes,  process_routes,
-	file_routes,  port_routes,  event_routes,    image_routes,
-	key_routes,   usage_routes, snapshot_routes, pause_routes,
-	drive_routes, NULL,
+	state_routes,   host_routes,  show_routes,  sandbox_routes,
+	process_routes, file_routes,  port_routes,  event_routes,
+	image_routes,   key_routes,   usage_routes, snapshot_routes,
+	pause_routes,   drive_routes, NULL,
 };
 
 /* One "{x}" of a pattern: a whole segment, not empty. */
