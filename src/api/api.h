@@ -22,6 +22,7 @@
 #include "api/lifetime.h"
 #include "api/metrics.h"
 #include "api/port.h"
+#include "api/project_disk.h"
 #include "api/reconcile.h"
 #include "api/sandboxes.h"
 #include "api/snapshots.h"

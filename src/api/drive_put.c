@@ -122,6 +122,7 @@ static int begin(struct drive_put *p, uint64_t size, struct err *e)
 			       DRIVE_PUTS_MAX);
 	if (drive_path_check(p->path, false, e) < 0 ||
 	    check_condition(p, &last, e) < 0 || check_share(p, size, e) < 0 ||
+	    project_disk_check(p->api, p->project, e) < 0 ||
 	    check_disk(p, e) < 0)
 		return -e->code;
 	return open_temp(p, e);

@@ -203,10 +203,12 @@ static int add_project(void *arg, const char *name, uint64_t created_ms)
 	if (who_sees(p->who, name))
 		json_array_append_new(
 			p->list,
-			json_pack("{s:s, s:o, s:i, s:i}", "name", name,
+			json_pack("{s:s, s:o, s:i, s:i, s:I}", "name", name,
 				  "created_at", json_time(created_ms),
 				  "sandboxes", (int)count_boxes(p->api, name),
-				  "keys", (int)count_keys(p->api, name)));
+				  "keys", (int)count_keys(p->api, name),
+				  "disk_bytes",
+				  (json_int_t)project_disk_used(p->api, name)));
 	return 0;
 }
 

@@ -38,6 +38,7 @@ static const struct {
 	{ WARDEN_AWAY, 503, "warden_unavailable" },
 	{ ETIMEDOUT, 504, "timeout" },
 	{ ENOSPC, 507, "no_space" },
+	{ ERR_PROJECT_FULL, 507, "project_full" },
 };
 
 static void note(struct api *a, struct http_conn *c, int status,

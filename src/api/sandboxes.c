@@ -274,6 +274,8 @@ static int may_create(struct api *a, const char *project,
 			       "%u sandboxes live already: remove some, or "
 			       "raise max_sandboxes",
 			       a->boxes.n_users);
+	if (project_disk_check(a, project, e) < 0)
+		return -e->code;
 	return admit(a, NULL, spec, e);
 }
 

@@ -196,6 +196,8 @@ const struct schema schemas[] = {
 		  { "created_at", "time", NULL },
 		  { "sandboxes", "integer", "that live" },
 		  { "keys", "integer", NULL },
+		  { "disk_bytes", "integer",
+		    "of all it has, as last measured" },
 		  { 0 } } },
 	{ "ProjectList", "Projects",
 	  FIELDS{ { "projects", "Project[]", NULL }, { 0 } } },

@@ -214,6 +214,9 @@ int snapshot_take(struct snapshot_take *t, struct sandbox *s,
 	char id[ID_CAP];
 	int r = check(s, name, e);
 
+	/* The others go again, or take the place of what is there. */
+	if (r == 0 && ask->kind < SNAPSHOT_DISK)
+		r = project_disk_check(s->api, s->project, e);
 	if (r < 0)
 		return r;
 	r = id_make(id);

@@ -57,6 +57,7 @@ static const struct key {
 	NUM_KEY("memory", SIZE, mem_bytes, "2G"),
 	NUM_KEY("disk", SIZE, disk_bytes, "16G"),
 	NUM_KEY("pids", NUMBER, pids, "1024"),
+	NUM_KEY("project_disk", SIZE, project_disk, "0"),
 	NUM_KEY("timeout", DURATION, timeout_ms, "0"),
 	TEXT_KEY(allow_missing, ""),
 	TEXT_KEY(listen, ""),

@@ -40,6 +40,7 @@ struct conf {
 	uint64_t spares;         /* sandboxes kept waiting for a create */
 	char image[64];          /* default image */
 	uint64_t cpus_milli, mem_bytes, disk_bytes, pids; /* defaults */
+	uint64_t project_disk;  /* all that a project has; 0: without end */
 	uint64_t timeout_ms;    /* default life; 0: none */
 	char allow_missing[64]; /* walls or limits this host may lack: "disk" */
 	/* Clients over TCP, see api/tcp.h and api/hosts.h. */

@@ -350,5 +350,42 @@ class AutoSnapshot(Asking, harness.unittest.TestCase):
         self.assertEqual(len(self.snapshots()), 2)
 
 
+class ProjectDisk(Asking, harness.unittest.TestCase):
+    """A project that has all the disk it may have."""
+
+    def setUp(self):
+        self.i = Api(project_disk="10K")
+        self.addCleanup(self.i.stop)
+        self.box = self.i.create()
+
+    def refused(self, method, path, body=None):
+        r = self.i.api(method, path, body)
+        self.assertEqual((r.status, r.json["error"]), (507, "project_full"), r)
+        self.assertIn("project_disk", r.json["message"])
+
+    def used(self):
+        return {p["name"]: p["disk_bytes"] for p in
+                self.i.api("GET", "/v1/projects").json["projects"]}["default"]
+
+    def test_limit(self):
+        snapshots = f"/v1/sandboxes/{self.box}/snapshots"
+        self.assertEqual(self.used(), 0)
+        self.assertEqual(self.i.api("POST", snapshots, "{}").status, 201)
+        # The snapshot is in what its sandbox has; now it is all that is left.
+        self.i.rm(self.box)
+        self.assertEqual(self.used(), 4096)
+        self.assertEqual(self.i.api("PUT", "/v1/drive/files/a",
+                                    b"x" * 8000).status, 200)
+        self.assertEqual(self.used(), 12096)
+        self.refused("POST", "/v1/sandboxes", "{}")
+        self.refused("PUT", "/v1/drive/files/b", b"y")
+        self.assertEqual(self.i.api("DELETE", "/v1/drive/files/a?purge=true")
+                         .status, 204)
+        self.box = self.i.create()
+        self.assertEqual(self.i.api("PUT", "/v1/drive/files/c",
+                                    b"z" * 8000).status, 200)
+        self.refused("POST", f"/v1/sandboxes/{self.box}/snapshots", "{}")
+
+
 if __name__ == "__main__":
     harness.main()
