@@ -398,7 +398,7 @@ static void broker_run(const struct agent *a, int gate_fd)
 	    keep_only(a->sudo.fd, gate_fd) < 0)
 		_exit(1);
 	/* Its children are where it is already. */
-	b.confine.join_fd = b.confine.oom_fd = -1;
+	b.confine.into_fd = b.confine.join_fd = b.confine.oom_fd = -1;
 	b.conn = accept4(LISTEN_FD, NULL, NULL, SOCK_CLOEXEC);
 	close(GATE_FD);
 	close(LISTEN_FD);

@@ -110,9 +110,9 @@ pid_t child_fork(const struct confine *c, struct err *e)
 	int r;
 
 	prepare_once();
-	if (c->join_fd >= 0 && c->join_v2) {
+	if (c->into_fd >= 0) {
 		args.flags = CLONE_INTO_CGROUP;
-		args.cgroup = (uint64_t)c->join_fd;
+		args.cgroup = (uint64_t)c->into_fd;
 	}
 	r = oom_adjust(c, "500", e);
 	if (r < 0)
@@ -131,7 +131,7 @@ pid_t child_fork(const struct confine *c, struct err *e)
 
 int child_join(const struct confine *c, struct err *e)
 {
-	if (c->join_fd >= 0 && !c->join_v2 && write(c->join_fd, "0", 1) != 1)
+	if (c->join_fd >= 0 && write(c->join_fd, "0", 1) != 1)
 		return err_sys(e, "join the sandbox's group");
 	return 0;
 }

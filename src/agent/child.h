@@ -16,9 +16,10 @@
 
 /* What the launcher gave for the processes of users. */
 struct confine {
-	int oom_fd;  /* own oom_score_adj; -1: none */
-	int join_fd; /* their group; -1: none */
-	bool join_v2;
+	int oom_fd; /* own oom_score_adj; -1: none */
+	/* Their groups: born in the one, joins the other; -1: none. Without
+	 * both, a child is where the agent is. */
+	int into_fd, join_fd;
 	unsigned nofile;   /* open files of each; 0: the usual */
 	bool sudo;         /* uid 0 may be asked for */
 	unsigned cpus;     /* processors that each may use; 0: all */

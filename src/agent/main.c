@@ -14,7 +14,7 @@
 #include "wire/agent_args.h"
 
 static struct agent agent = {
-	.confine = { .oom_fd = -1, .join_fd = -1 },
+	.confine = { .oom_fd = -1, .into_fd = -1, .join_fd = -1 },
 	.listen.fd = -1,
 	.conn.fd = -1,
 	.sudo.fd = -1,
@@ -48,10 +48,9 @@ static int take_join(const char *v)
 	return take_fd_arg(v, &agent.confine.join_fd);
 }
 
-static int take_joinkind(const char *v)
+static int take_into(const char *v)
 {
-	agent.confine.join_v2 = strcmp(v, "v2") == 0;
-	return agent.confine.join_v2 || strcmp(v, "v1") == 0 ? 0 : -EINVAL;
+	return take_fd_arg(v, &agent.confine.into_fd);
 }
 
 static int take_cpus(const char *v)
@@ -99,7 +98,7 @@ static const struct word {
 	int (*take)(const char *value);
 } words[] = {
 	{ "listen=", take_listen }, { "oom=", take_oom },
-	{ "join=", take_join },     { "joinkind=", take_joinkind },
+	{ "join=", take_join },     { "into=", take_into },
 	{ "cpus=", take_cpus },     { "sudo=", take_sudo },
 	{ "nofile=", take_nofile },
 #ifdef WALLS_TEST

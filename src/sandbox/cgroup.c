@@ -266,14 +266,24 @@ static int split_control(int fd)
  * target and of the common ancestor. The sandbox cannot use it: its own view
  * of the tree is read-only, and nobody inside has the agent's id.
  */
+static int open_to_agent(int top_fd, const char *name, uid_t agent_uid,
+			 struct err *e)
+{
+	static const char *const files[] = { "cgroup.procs",
+					     "user/cgroup.procs" };
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(files); i++)
+		if (fchownat(top_fd, files[i], agent_uid, (gid_t)-1, 0) < 0)
+			return err_sys(e, "chown %s of %s", files[i], name);
+	return 0;
+}
+
 int cgroup_split(const struct cgroup_host *h, unsigned slot, uid_t agent_uid,
 		 struct err *e)
 {
-	static const char *const open_to_agent[] = { "cgroup.procs",
-						     "user/cgroup.procs" };
 	AUTO_CLOSE int top_fd = -1;
 	char name[16];
-	size_t i;
 	int fd, r;
 
 	cgroup_name(slot, name);
@@ -287,13 +297,25 @@ int cgroup_split(const struct cgroup_host *h, unsigned slot, uid_t agent_uid,
 	if (mkdirat(top_fd, "agent", 0755) < 0 ||
 	    mkdirat(top_fd, "user", 0755) < 0)
 		return err_sys(e, "split cgroup %s", name);
-	for (i = 0; i < ARRAY_LEN(open_to_agent); i++)
-		if (fchownat(top_fd, open_to_agent[i], agent_uid, (gid_t)-1,
-			     0) < 0)
-			return err_sys(e, "chown %s of %s", open_to_agent[i],
-				       name);
+	if (open_to_agent(top_fd, name, agent_uid, e) < 0)
+		return -e->code;
 	fd = cgroup_dir(top_fd, "agent");
 	return fd < 0 ? err_sys(e, "open cgroup %s/agent", name) : fd;
+}
+
+int cgroup_make_user(const struct cgroup_host *h, unsigned slot,
+		     uid_t agent_uid, struct err *e)
+{
+	AUTO_CLOSE int top_fd = -1;
+	char name[16];
+
+	if (h->v2)
+		return 0;
+	cgroup_name(slot, name);
+	top_fd = cgroup_dir(h->unified_fd, name);
+	if (top_fd < 0 || mkdirat(top_fd, "user", 0755) < 0)
+		return err_sys(e, "create cgroup %s/user", name);
+	return open_to_agent(top_fd, name, agent_uid, e);
 }
 
 /*
@@ -318,15 +340,18 @@ int cgroup_join(const struct cgroup_host *h, unsigned slot, bool user)
 	return 0;
 }
 
-int cgroup_open_user(const struct cgroup_host *h, unsigned slot, struct err *e)
+int cgroup_open_user(const struct cgroup_host *h, unsigned slot, int *into_fd,
+		     int *join_fd, struct err *e)
 {
 	char path[40];
-	int fd;
 
-	snprintf(path, sizeof(path), "b%u/user%s", slot, h->v2 ? "" : "/tasks");
-	fd = h->v2 ? cgroup_dir(h->unified_fd, path)
-		   : openat(h->v1_fd[V1_CPU], path, O_WRONLY | O_CLOEXEC);
-	return fd < 0 ? err_sys(e, "open %s", path) : fd;
+	*join_fd = -1;
+	*into_fd = cgroup_open_user_group(h, slot, e);
+	if (*into_fd < 0 || h->v2)
+		return *into_fd < 0 ? *into_fd : 0;
+	snprintf(path, sizeof(path), "b%u/user/tasks", slot);
+	*join_fd = openat(h->v1_fd[V1_CPU], path, O_WRONLY | O_CLOEXEC);
+	return *join_fd < 0 ? err_sys(e, "open %s", path) : 0;
 }
 
 int cgroup_kill(const struct cgroup_host *h, unsigned slot, struct err *e)

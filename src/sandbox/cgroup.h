@@ -6,7 +6,7 @@
  *	v2:	bN (memory, pids, io)  bN/agent  bN/user (cpu quota, memory)
  *	v1:	memory/bN pids/bN cpuacct/bN cpuset/bN
  *		cpu/bN (the agent) cpu/bN/user (quota)
- *		and in the unified tree bN, for kill and freeze
+ *		and in the unified tree bN, for kill and freeze, bN/user
  *
  * On v1 io is not shared out: its controller does not see buffered writes.
  *
@@ -58,6 +58,9 @@ int cgroup_make_v1(const struct cgroup_host *h, unsigned slot,
  */
 int cgroup_split(const struct cgroup_host *h, unsigned slot, uid_t agent_uid,
 		 struct err *e) MUST_CHECK;
+/* v1 only: the group `user` of the unified tree, open to `agent_uid`. */
+int cgroup_make_user(const struct cgroup_host *h, unsigned slot,
+		     uid_t agent_uid, struct err *e) MUST_CHECK;
 int cgroup_limit(const struct cgroup_host *h, unsigned slot,
 		 const struct cgroup_limits *l, struct err *e) MUST_CHECK;
 
@@ -83,9 +86,10 @@ int cgroup_resize(const struct cgroup_fds *f, const struct cgroup_limits *from,
  */
 int cgroup_join(const struct cgroup_host *h, unsigned slot,
 		bool user) MUST_CHECK;
-/* What the agent joins its children to: see wire/agent_args.h. */
-int cgroup_open_user(const struct cgroup_host *h, unsigned slot,
-		     struct err *e) MUST_CHECK;
+/* Where the agent's children are born, and on v1 what they join then (-1 on
+ * v2): see wire/agent_args.h. */
+int cgroup_open_user(const struct cgroup_host *h, unsigned slot, int *into_fd,
+		     int *join_fd, struct err *e) MUST_CHECK;
 
 /*
  * The unified group of a slot: a descriptor that leads nowhere when the group
@@ -93,6 +97,9 @@ int cgroup_open_user(const struct cgroup_host *h, unsigned slot,
  */
 int cgroup_open(const struct cgroup_host *h, unsigned slot,
 		struct err *e) MUST_CHECK;
+/* The same for its group `user`. */
+int cgroup_open_user_group(const struct cgroup_host *h, unsigned slot,
+			   struct err *e) MUST_CHECK;
 enum { CGROUP_FREEZE_MS = 5000 };
 /* Freezes, and waits until it is so; ETIMEDOUT leaves it to a thaw. */
 int cgroup_freeze(int group_fd, struct err *e) MUST_CHECK;
@@ -103,6 +110,9 @@ int cgroup_events(int group_fd, struct err *e) MUST_CHECK;
 bool cgroup_frozen(int events_fd);
 /* No error when it does not stand still, or is gone. */
 int cgroup_thaw(int group_fd, struct err *e) MUST_CHECK;
+
+/* Asks the kernel to take back what memory it can; as long as it takes. */
+void cgroup_reclaim(const struct cgroup_fds *f);
 
 /* Kills every process of the slot; it may take a moment until all are gone. */
 int cgroup_kill(const struct cgroup_host *h, unsigned slot,

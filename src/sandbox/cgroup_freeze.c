@@ -26,6 +26,17 @@ int cgroup_open(const struct cgroup_host *h, unsigned slot, struct err *e)
 	return fd < 0 ? err_sys(e, "open cgroup %s", name) : fd;
 }
 
+int cgroup_open_user_group(const struct cgroup_host *h, unsigned slot,
+			   struct err *e)
+{
+	char path[40];
+	int fd;
+
+	snprintf(path, sizeof(path), "b%u/user", slot);
+	fd = cgroup_dir(h->unified_fd, path);
+	return fd < 0 ? err_sys(e, "open cgroup %s", path) : fd;
+}
+
 int cgroup_freeze_begin(int group_fd, struct err *e)
 {
 	return cgroup_knob(group_fd, "cgroup.freeze", "1", false, e);

@@ -269,6 +269,19 @@ static int make_room(const struct cgroup_fds *f, uint64_t mem_bytes,
 	return used > mem_bytes ? too_much(used, mem_bytes, e) : 0;
 }
 
+/*
+ * The kernel says how much of it is left by what is used: a group that cannot
+ * give more makes the write fail.
+ */
+void cgroup_reclaim(const struct cgroup_fds *f)
+{
+	struct err ignored = { 0 };
+
+	if (knob_num(f->fd[0], f->v2 ? "memory.reclaim" : "memory.force_empty",
+		     f->v2 ? used_now(f) : 0, true, &ignored) < 0)
+		err_clear(&ignored); /* it did what it could */
+}
+
 int cgroup_resize(const struct cgroup_fds *f, const struct cgroup_limits *from,
 		  const struct cgroup_limits *to, struct err *e)
 {

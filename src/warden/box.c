@@ -71,6 +71,7 @@ struct box *box_new(struct warden *w, const struct launch_spec *s)
 	b->spec = *s;
 	b->pid_io.fd = b->talk_io.fd = b->listen_fd = -1;
 	list_init(&b->turns);
+	list_init(&b->reclaim_node);
 	b->part = PART_NONE;
 	list_init(&b->waiters);
 	list_add(bucket(w, s->id), &b->node);
@@ -224,7 +225,8 @@ void box_end(struct box *b, struct waiter *wt)
 		part_close(&b->part);
 		auto_close(&b->listen_fd);
 		kill_processes(b);
-		snapshot_box_gone(b);
+		turns_drop(b);
+		reclaim_stop(b);
 	}
 	/* With no process to wait for, or after it: the groups come next. */
 	if ((b->pid_gone || b->pid_io.fd < 0) && b->retry.slot == 0 && !b->disk)

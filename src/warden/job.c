@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -77,4 +78,10 @@ int job_start(struct job *j, struct err *e)
 		return err_set(e, EIO, "watch a child");
 	}
 	return 0;
+}
+
+void job_kill(const struct job *j)
+{
+	if (j->pid_io.fd >= 0)
+		syscall(SYS_pidfd_send_signal, j->pid_io.fd, SIGKILL, NULL, 0);
 }

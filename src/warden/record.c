@@ -113,13 +113,13 @@ uint64_t process_start_time(int proc_fd, pid_t pid, bool *ending)
 /* What was frozen for a moment only has lost who would thaw it. */
 static void adopt_frozen(struct box *b)
 {
+	const struct cgroup_host *h = &b->w->cg;
 	struct err e = { 0 };
-	AUTO_CLOSE int fd =
-		b->paused ? -1 : cgroup_open(&b->w->cg, b->slot, &e);
+	AUTO_CLOSE int user_fd = cgroup_open_user_group(h, b->slot, &e);
+	AUTO_CLOSE int fd = b->paused ? -1 : cgroup_open(h, b->slot, &e);
 
-	if (b->paused)
-		return;
-	if (fd < 0 || cgroup_thaw(fd, &e) < 0)
+	if (user_fd < 0 || cgroup_thaw(user_fd, &e) < 0 ||
+	    (!b->paused && (fd < 0 || cgroup_thaw(fd, &e) < 0)))
 		log_err("sandbox=%s %s", b->spec.id, e.msg);
 }
 

@@ -36,6 +36,7 @@ static void conn_close(struct conn *c)
 	imports_orphan(c->w, c);
 	views_orphan(c->w, c);
 	fetches_orphan(c->w, c);
+	pauses_orphan(c->w, c);
 	if (c->refs == 0)
 		loop_defer(&c->w->loop, &c->gone, conn_free);
 }
@@ -353,6 +354,20 @@ static void do_view(struct warden *w, struct warden_req *q, struct waiter *wt)
 	auto_close(&fds[1]);
 }
 
+static void do_pause(struct warden *w, struct warden_req *q, struct waiter *wt)
+{
+	struct box *b = box_find(w, q->pause.id);
+	struct err e = { 0 };
+
+	if (b) {
+		box_pause(b, q->op == WARDEN_PAUSE, q->pause.flags & PAUSE_USER,
+			  wt);
+		return;
+	}
+	err_set(&e, ESRCH, "no sandbox %s", q->pause.id);
+	answer(wt, &e);
+}
+
 static void do_hello(struct warden *w, struct warden_req *q, struct waiter *wt)
 {
 	struct err none = { 0 };
@@ -371,7 +386,8 @@ enum need {
 	NEED_PORT,
 	NEED_LIMITS,
 	NEED_SNAPSHOT,
-	NEED_SIDES
+	NEED_SIDES,
+	NEED_PAUSE,
 };
 
 static const struct {
@@ -396,6 +412,8 @@ static const struct {
 	[WARDEN_SNAPSHOT_REMOVE] = { NEED_ID, do_snapshot_remove },
 	[WARDEN_SNAPSHOT_NEXT] = { NEED_ID_OR_EMPTY, do_snapshot_next },
 	[WARDEN_VIEW] = { NEED_SIDES, do_view },
+	[WARDEN_PAUSE] = { NEED_PAUSE, do_pause },
+	[WARDEN_RESUME] = { NEED_PAUSE, do_pause },
 };
 
 /* NUL-terminated within its array, and of the right form. */
@@ -523,6 +541,11 @@ static int check(const struct conn *c, const struct warden_req *q,
 		if (view_spec_ok(&q->view))
 			return 0;
 		return err_set(e, EINVAL, "not states to look at");
+	case NEED_PAUSE:
+		if (text_ok(q->pause.id, sizeof(q->pause.id), id_valid) &&
+		    (q->pause.flags & ~(uint32_t)PAUSE_FLAGS_ALL) == 0)
+			return 0;
+		return err_set(e, EINVAL, "not a pause of a sandbox");
 	}
 	return err_set(e, EBADMSG, "not a request");
 }

@@ -6,8 +6,7 @@
  * A snapshot: what is dirty is written while the sandbox runs, then it stands
  * still, the copy is made, it goes on. The child does that alone, so that the
  * pause does not depend on how busy we are; when it dies half-way we thaw, and
- * when we die with it, the next warden does. Requests for one sandbox take
- * turns.
+ * when we die with it, the next warden does.
  *
  * When a sandbox ends under its snapshot, the snapshot is made or not, and
  * nobody gets it: it is discarded.
@@ -112,11 +111,9 @@ int snapshot_next(struct warden *w, const char *after, char id[ID_CAP])
 
 /* --- making one --- */
 
-struct turn {
-	struct list node; /* in b->turns while it waits */
+struct snap {
+	struct turn turn;
 	struct job job;
-	struct box *box; /* NULL: it has ended */
-	struct waiter *wt;
 	struct snapshot_spec spec;
 	struct snapshot_done done;
 	int group_fd, tree_fd;
@@ -124,24 +121,25 @@ struct turn {
 	struct deferred gone;
 };
 
-static void turn_free(struct deferred *d)
+static void snap_free(struct deferred *d)
 {
-	struct turn *t = container_of(d, struct turn, gone);
+	struct snap *t = container_of(d, struct snap, gone);
 
 	auto_close(&t->group_fd);
 	auto_close(&t->tree_fd);
 	free(t);
 }
 
-static void turn_over(struct turn *t, struct err *e)
+static void snap_over(struct turn *turn, const struct err *e)
 {
+	struct snap *t = container_of(turn, struct snap, turn);
 	struct warden_rep rep = { .err = *e, .snapshot = t->done };
 
-	answer_rep(t->wt, &rep, NULL, 0);
-	loop_defer(&t->job.w->loop, &t->gone, turn_free);
+	answer_rep(turn->wt, &rep, NULL, 0);
+	loop_defer(&turn->w->loop, &t->gone, snap_free);
 }
 
-static int take(struct turn *t, struct err *e)
+static int take(struct snap *t, struct err *e)
 {
 	struct store *s = &t->job.w->store;
 	uint64_t from = clock_boot_us();
@@ -162,7 +160,7 @@ static int take(struct turn *t, struct err *e)
 
 static int snap_work(struct job *j, struct err *e)
 {
-	struct turn *t = container_of(j, struct turn, job);
+	struct snap *t = container_of(j, struct snap, job);
 	struct err none = { 0 };
 	int r;
 
@@ -176,10 +174,8 @@ static int snap_work(struct job *j, struct err *e)
 	return r;
 }
 
-static void next_turn(struct box *b);
-
 /* It is nobody's: the sandbox or the one who asked is gone, or it failed. */
-static void drop(struct turn *t)
+static void drop(struct snap *t)
 {
 	struct err e = { 0 };
 
@@ -191,7 +187,7 @@ static void drop(struct turn *t)
 }
 
 /* The child thaws; when it could not say so, or shall not have, we do. */
-static void go_on(struct turn *t, bool stay)
+static void go_on(struct snap *t, bool stay)
 {
 	struct err e = { 0 };
 
@@ -199,16 +195,16 @@ static void go_on(struct turn *t, bool stay)
 		log_err("sandbox=%s %s", t->spec.id, e.msg);
 	if (!stay)
 		return;
-	t->box->paused = true;
-	if (record_write(t->box, &e) < 0)
+	t->turn.box->paused = true;
+	if (record_write(t->turn.box, &e) < 0)
 		log_err("sandbox=%s %s", t->spec.id, e.msg);
 }
 
 static void snap_done(struct job *j, const struct err *result)
 {
-	struct turn *t = container_of(j, struct turn, job);
-	struct box *b = t->box;
-	bool wanted = b && !t->wt->conn->dead;
+	struct snap *t = container_of(j, struct snap, job);
+	const struct box *b = t->turn.box;
+	bool wanted = b && !t->turn.wt->conn->dead;
 	bool stay = t->spec.flags & SNAPSHOT_STAY;
 	struct err e = *result;
 
@@ -222,19 +218,16 @@ static void snap_done(struct job *j, const struct err *result)
 	/* Classic quotas may have to be counted anew. */
 	if (!j->w->store.simple_quota)
 		sweep_soon(j->w);
-	if (b)
-		b->turn = NULL;
-	turn_over(t, &e);
-	if (b)
-		next_turn(b);
+	turn_end(&t->turn, &e);
 }
 
 /* Everything that the child needs is open before it starts: what ends
  * meanwhile leads nowhere. */
-static int turn_start(struct turn *t, struct err *e)
+static int snap_start(struct turn *turn, struct err *e)
 {
-	struct box *b = t->box;
-	struct warden *w = b->w;
+	struct snap *t = container_of(turn, struct snap, turn);
+	struct warden *w = turn->w;
+	const struct box *b = turn->box;
 	int fd = store_snapshot_open(&w->store, t->spec.snap, e);
 
 	if (fd >= 0) {
@@ -257,33 +250,11 @@ static int turn_start(struct turn *t, struct err *e)
 	return 0;
 }
 
-static void next_turn(struct box *b)
-{
-	while (!b->turn && !list_empty(&b->turns)) {
-		struct turn *t = container_of(b->turns.next, struct turn, node);
-		struct err e = { 0 };
-
-		list_del(&t->node);
-		b->turn = t;
-		if (turn_start(t, &e) < 0) {
-			b->turn = NULL;
-			turn_over(t, &e);
-		}
-	}
-}
-
 void box_snapshot(struct box *b, const struct snapshot_spec *s,
 		  struct waiter *wt)
 {
-	struct err e = { 0 };
-	struct turn *t;
+	struct snap *t = xcalloc(1, sizeof(*t));
 
-	if (b->state != BOX_RUNNING) {
-		err_set(&e, ESRCH, "sandbox %s does not run", s->id);
-		answer(wt, &e);
-		return;
-	}
-	t = xcalloc(1, sizeof(*t));
 	t->job = (struct job){ .w = b->w,
 			       .work = snap_work,
 			       .done = snap_done,
@@ -292,29 +263,11 @@ void box_snapshot(struct box *b, const struct snapshot_spec *s,
 			       .urgent = true,
 			       .pid_io.fd = -1,
 			       .err_fd = -1 };
-	t->box = b;
-	t->wt = wt;
 	t->spec = *s;
 	t->group_fd = t->tree_fd = -1;
-	list_add(&b->turns, &t->node);
-	next_turn(b);
-}
-
-void snapshot_box_gone(struct box *b)
-{
-	struct list *pos, *tmp;
-
-	list_each (pos, tmp, &b->turns) {
-		struct turn *t = container_of(pos, struct turn, node);
-		struct err e = { 0 };
-
-		list_del(&t->node);
-		err_set(&e, ESRCH, "sandbox %s has ended", b->spec.id);
-		turn_over(t, &e);
-	}
-	if (b->turn)
-		b->turn->box = NULL;
-	b->turn = NULL;
+	t->turn.start = snap_start;
+	t->turn.over = snap_over;
+	turn_take(b, &t->turn, wt);
 }
 
 /* --- disks that start as a snapshot --- */

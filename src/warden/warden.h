@@ -7,7 +7,9 @@
  *	serve.c	    connections, the table of requests, their validation
  *	box.c	    sandboxes: launch, end, clean up
  *	connect.c   sockets inside a sandbox's network, for previews
+ *	turn.c	    what is done to a sandbox, one after the other
  *	snapshot.c  snapshots, and disks that start as one
+ *	pause.c	    standing still
  *	resize.c    other limits for one that runs
  *	record.c    what is written down about them, and adoption after a crash
  *	slots.c	    ranges of ids, parts made ahead
@@ -78,9 +80,11 @@ struct box {
 	struct io pid_io, talk_io;
 	int listen_fd;      /* the agent's socket, until it goes to it */
 	struct clone *disk; /* its disk is being made */
-	struct turn *turn;  /* its snapshot that is being made... */
-	struct list turns;  /* ...and those that wait */
-	bool paused;
+	struct turn *turn;  /* what is being done to it... */
+	struct list turns;  /* ...and what waits */
+	bool turning, paused;
+	const struct conn *held_by; /* for whom user processes stand still */
+	struct list reclaim_node;
 	struct timer retry;
 	bool pid_gone;
 	bool asked;          /* someone asked for its end: no notice */
@@ -88,6 +92,21 @@ struct box {
 	struct err failure;  /* why the launch failed */
 	struct list waiters; /* of the launch, and of kills */
 	struct deferred gone;
+};
+
+/*
+ * The owner sets the functions: `start` begins, and turn_end() is called when
+ * it is done; `over` answers and frees. When the sandbox ends, `box` becomes
+ * NULL: then `cancel`, or without one turn_end() comes all the same.
+ */
+struct turn {
+	struct list node;
+	struct warden *w;
+	struct box *box;
+	struct waiter *wt;
+	int (*start)(struct turn *t, struct err *e);
+	void (*over)(struct turn *t, const struct err *e);
+	void (*cancel)(struct turn *t, const struct err *e);
 };
 
 /* The owner sets w, work and done; `done` hears what `work` returned. */
@@ -170,6 +189,12 @@ struct warden {
 	unsigned n_views;
 	struct list fetches;
 	unsigned n_fetches;
+	/* memory of paused sandboxes */
+	struct list reclaims;
+	struct job reclaim_job;
+	struct cgroup_fds reclaim_fds;
+	bool reclaim_busy;
+	struct box *reclaiming; /* NULL: not any more */
 	/* slots */
 	unsigned char *slot_used;
 	unsigned n_slots, next_slot;
@@ -213,8 +238,6 @@ void box_remove_run_dir(struct warden *w, const char *id);
 /* snapshot.c */
 void box_snapshot(struct box *b, const struct snapshot_spec *s,
 		  struct waiter *wt);
-/* It ends: whoever waits for a snapshot hears it. */
-void snapshot_box_gone(struct box *b);
 void snapshot_remove(struct warden *w, const char *id, struct waiter *wt);
 int snapshot_next(struct warden *w, const char *after,
 		  char id[ID_CAP]) MUST_CHECK;
@@ -228,6 +251,19 @@ void snapshot_release(struct warden *w, const char *id);
  * b->disk is set until box_disk_made() is called. */
 int disk_start(struct box *b, struct err *e) MUST_CHECK;
 void box_disk_made(struct box *b, const struct err *e);
+
+/* turn.c */
+void turn_take(struct box *b, struct turn *t, struct waiter *wt);
+void turn_end(struct turn *t, const struct err *e);
+/* It ends: whoever waits hears it. */
+void turns_drop(struct box *b);
+
+/* pause.c */
+void box_pause(struct box *b, bool on, bool user, struct waiter *wt);
+/* `owner` is going: what stands still for it goes on. */
+void pauses_orphan(struct warden *w, const struct conn *owner);
+void reclaim_soon(struct box *b);
+void reclaim_stop(struct box *b);
 
 /* connect.c */
 /* A socket that connects, or is connected. */
@@ -281,6 +317,8 @@ void fetches_orphan(struct warden *w, const struct conn *owner);
 
 /* job.c */
 int job_start(struct job *j, struct err *e) MUST_CHECK;
+/* Its result is not wanted any more; `done` comes all the same. */
+void job_kill(const struct job *j);
 
 /* sweep.c */
 void sweep_soon(struct warden *w);

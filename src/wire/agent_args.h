@@ -4,14 +4,15 @@
  *
  *	listen=N	listening SOCK_STREAM unix socket; the host connects
  *	oom=N		/proc/self/oom_score_adj, opened for writing by root
- *	join=N		the group of user processes: on v2 its directory (for
- *			CLONE_INTO_CGROUP), on v1 its open `tasks` file, into
+ *	into=N		the group of user processes in the unified tree: its
+ *			directory, for CLONE_INTO_CGROUP
+ *	join=N		on v1 also the `tasks` file of their group there, into
  *			which the child writes "0"
- *	joinkind=v1|v2
  *	cpus=N		how many processors a user process may use; absent: all
  *	nofile=N	open files that a user process may have, exactly;
- *absent: 1024, which it may raise sudo=0|1	whether uid 0 of the sandbox may
- *be asked for walls=HEX	only in a test build: walls that are taken away
+ *			absent: 1024, which it may raise
+ *	sudo=0|1	whether uid 0 of the sandbox may be asked for
+ *	walls=HEX	only in a test build: walls that are taken away
  *
  * When the agent starts it is PID 1, its user id is outside of the sandbox's
  * map, no_new_privs is set, and it holds AGENT_CAPS (permitted, effective,

@@ -190,6 +190,22 @@ struct snapshot_done {
 	uint64_t bytes; /* that the sandbox's disk has in use, as of now */
 };
 
+enum pause_flags {
+	/*
+	 * Only the processes of users, while the agent works on; it ends with
+	 * a WARDEN_RESUME that has the flag too, or with the connection. EBUSY
+	 * when somebody else asked for the same. It is no state: WARDEN_NEXT
+	 * does not show it.
+	 */
+	PAUSE_USER = 1,
+	PAUSE_FLAGS_ALL = 1,
+};
+
+struct pause_spec {
+	char id[ID_CAP];
+	uint32_t flags;
+};
+
 enum view_work {
 	VIEW_DIFF = 1, /* how side 1 differs from side 0 */
 	VIEW_MERGE,    /* side 0: the ancestor, 1: theirs, 2: ours */
@@ -277,6 +293,7 @@ struct warden_req {
 		struct resize_spec resize;
 		struct import_spec import;
 		struct snapshot_spec snapshot;
+		struct pause_spec pause;
 		struct view_spec view;
 		struct volume_spec volume;
 	};

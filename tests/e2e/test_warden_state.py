@@ -1,12 +1,19 @@
 # suite: sanitized
 """The warden and the disks of sandboxes: snapshots, what starts from them."""
 
+import contextlib
+import os
+import signal
+import socket
+import struct
+import time
+
 import harness
 from harness import SLOW, wait_for
-from warden_link import (PAUSED, SNAPSHOT, SNAPSHOT_NEXT, SNAPSHOT_REMOVE, STAY,
+from warden_link import (PAUSE_USER, PAUSED, SNAPSHOT, SNAPSHOT_NEXT, SNAPSHOT_REMOVE, STAY,
                          Link, Refused, cap, new_id)
 
-ENOENT, ESRCH, EEXIST, EINVAL = 2, 3, 17, 22
+ENOENT, ESRCH, EBUSY, EEXIST, EINVAL = 2, 3, 16, 17, 22
 
 
 class State(harness.Case):
@@ -27,6 +34,29 @@ class State(harness.Case):
         code, out = self.link.sh(box, script, **kw)
         self.assertEqual(code, 0, out)
         return out.strip()
+
+
+    def relink(self):
+        def again():
+            try:
+                self.link = Link(self.i)
+                return True
+            except OSError:
+                return False
+        wait_for("a warden", again, 20 * SLOW)
+        return self.link
+
+    @contextlib.contextmanager
+    def api_asleep(self):
+        """It would end sandboxes that are not its own."""
+        pid = self.i.pids()["carrel-api"][0]
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.kill(pid, signal.SIGCONT)
+            wait_for("the api has its list", lambda: not self.link.boxes(),
+                     20 * SLOW)
 
 
 class Snapshots(State):
@@ -114,6 +144,106 @@ class Snapshots(State):
         link.close()
         self.link.snapshot(box)
         self.assertEqual(len(self.link.each(SNAPSHOT_NEXT)), 1)
+
+
+class Pauses(State):
+    def ticking(self):
+        """A sandbox with a process that counts in a file, and its last word."""
+        box = self.link.launch(self.image)
+        self.sh(box, "cd /home/user; (i=0; while :; do i=$((i+1)); "
+                     "echo $i >n; usleep 1000; done) >/dev/null 2>&1 &")
+        return box
+
+    def root(self, box):
+        """Of the sandbox, as the host sees it."""
+        with open(f"{self.i.run_dir}/box/{box}/record", "rb") as f:
+            return f"/proc/{struct.unpack_from('<i', f.read(), 16)[0]}/root"
+
+    def count(self, box):
+        return harness.read(self.root(box) + "/home/user/n", "")
+
+    def moves(self, box, seconds=2):
+        before = self.count(box)
+        try:
+            wait_for("it moves", lambda: self.count(box) != before, seconds)
+            return True
+        except AssertionError:
+            return False
+
+    def test_stands_still(self):
+        box = self.ticking()
+        wait_for("it moves", lambda: self.moves(box), 10 * SLOW)
+        for _ in range(2):
+            self.link.pause(box)
+            self.assertTrue(self.link.boxes()[box] & PAUSED)
+            self.assertFalse(self.moves(box, 0.2))
+        # A snapshot leaves it as it is.
+        self.assertEqual(self.link.snapshot(box)[1], 0)
+        self.assertFalse(self.moves(box, 0.2))
+        for _ in range(2):
+            self.link.resume(box)
+            self.assertFalse(self.link.boxes()[box] & PAUSED)
+            self.assertTrue(self.moves(box, 10 * SLOW))
+        self.link.snapshot(box)
+        self.assertTrue(self.moves(box, 10 * SLOW))
+
+    def test_killed_while_paused(self):
+        box = self.link.launch(self.image)
+        self.link.sh(box, "b() { b | b & }; b >/dev/null 2>&1; sleep 0.3")
+        self.link.pause(box)
+        began = time.monotonic()
+        self.link.kill(box)
+        self.assertLess(time.monotonic() - began, 0.1 * max(SLOW, 10))
+        self.assertNotIn(box, self.link.boxes())
+
+    def test_the_next_warden(self):
+        """What is paused stays so; what stood still for a moment goes on."""
+        paused, held = self.ticking(), self.ticking()
+        self.link.pause(paused)
+        self.link.pause(held, PAUSE_USER)
+        wait_for("it stands still", lambda: not self.moves(held, 0.2),
+                 10 * SLOW)
+        with self.api_asleep():
+            self.i.kill_role("carrel-warden")
+            boxes = self.relink().boxes()
+            self.assertTrue(boxes[paused] & PAUSED)
+            self.assertFalse(boxes[held] & PAUSED)
+            self.assertTrue(self.moves(held, 10 * SLOW))
+            self.assertFalse(self.moves(paused, 0.2))
+            self.link.resume(paused)
+            self.assertTrue(self.moves(paused, 10 * SLOW))
+
+    def test_users_only(self):
+        box, other = self.ticking(), Link(self.i)
+        other.pause(box, PAUSE_USER)
+        self.assertFalse(self.moves(box, 0.2))
+        self.assertFalse(self.link.boxes()[box] & PAUSED)
+        with self.assertRaises(Refused) as r:
+            self.link.pause(box, PAUSE_USER)
+        self.assertEqual(r.exception.code, EBUSY)
+        # The agent takes connections; its children stand still with the rest.
+        wire = harness.Wire(socket.socket(socket.AF_UNIX))
+        wire.sock.settimeout(10 * SLOW)
+        wire.sock.connect(f"{self.i.run_dir}/box/{box}/agent.sock")
+        wire.hello()
+        wire.close()
+        self.link.snapshot(box)
+        self.assertFalse(self.moves(box, 0.2))
+        other.close()  # and with it what it asked for
+        self.assertTrue(self.moves(box, 10 * SLOW))
+        self.link.pause(box, PAUSE_USER)
+        self.assertFalse(self.moves(box, 0.2))
+        self.link.resume(box, PAUSE_USER)
+        self.assertTrue(self.moves(box, 10 * SLOW))
+
+    def test_memory(self):
+        """What was read and written is given back."""
+        box = self.link.launch(self.image, mem=128 << 20, disk=128 << 20)
+        self.sh(box, "dd if=/dev/zero of=/home/user/f bs=1M count=40 "
+                     "2>/dev/null; cat /home/user/f >/dev/null")
+        self.link.pause(box)
+        wait_for("memory is given back",
+                 lambda: self.link.use(box)[1] < 20 << 20, 20 * SLOW)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from harness import SLOW
  RESUME, VIEW, FETCH, VOLUME_NEW, VOLUME_REMOVE, VOLUME_NEXT) = range(1, 25)
 SUDO, ALLOW_MISSING_DISK, EARLY, PERSIST, PAUSED = 1, 2, 4, 8, 1 << 16
 STAY = 1
+PAUSE_USER = 1
 VERSION = 2
 REQUEST = 840  # sizeof(struct warden_req)
 BODY = 272  # offset of the union in struct warden_rep
@@ -132,6 +133,12 @@ class Link:
         body = self.call(SNAPSHOT, box, cap(snap, 28) +
                          struct.pack("<II", flags, copies))
         return (snap, *struct.unpack_from("<QQ", body))
+
+    def pause(self, box, flags=0):
+        self.call(PAUSE, box, struct.pack("<I", flags))
+
+    def resume(self, box, flags=0):
+        self.call(RESUME, box, struct.pack("<I", flags))
 
     def each(self, op):
         """Ids of a list."""

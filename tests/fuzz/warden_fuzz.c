@@ -62,6 +62,34 @@ void box_snapshot(struct box *b, const struct snapshot_spec *s,
 	abort();
 }
 
+void box_pause(struct box *b, bool on, bool user, struct waiter *wt)
+{
+	(void)b;
+	(void)on;
+	(void)user;
+	(void)wt;
+	abort();
+}
+
+void box_resize(struct warden *wd, const struct resize_spec *to,
+		struct waiter *wt)
+{
+	struct err none = { 0 };
+
+	(void)wd;
+	check_id(to->id);
+	assert(to->pids >= 8 && to->pids <= 65536);
+	assert(to->cpus_milli >= 50 && to->cpus_milli <= 1000000);
+	assert(to->mem_bytes >= 16 << 20 && to->mem_bytes <= 1ULL << 46);
+	answer(wt, &none);
+}
+
+void pauses_orphan(struct warden *wd, const struct conn *owner)
+{
+	(void)wd;
+	(void)owner;
+}
+
 void snapshot_remove(struct warden *wd, const char *id, struct waiter *wt)
 {
 	struct err none = { 0 };

@@ -131,7 +131,7 @@ static void box_ids(const struct box *b)
 
 static void box_child(const struct box *b, bool sudo)
 {
-	char words[4][32];
+	char words[3][32];
 	char *argv[8] = { (char *)"agent" };
 	char *env[] = { NULL };
 	char path[160];
@@ -146,16 +146,14 @@ static void box_child(const struct box *b, bool sudo)
 	oom = open("/proc/self/oom_score_adj", O_WRONLY);
 	snprintf(words[0], sizeof(words[0]), "listen=%d", b->listen_fd);
 	snprintf(words[1], sizeof(words[1]), "oom=%d", oom);
-	snprintf(words[2], sizeof(words[2]), "join=%d", b->join_fd);
-	snprintf(words[3], sizeof(words[3]), "joinkind=%s", b->join);
+	snprintf(words[2], sizeof(words[2]), "%s=%d",
+		 strcmp(b->join, "v2") == 0 ? "into" : "join", b->join_fd);
 	argv[n++] = words[0];
 	argv[n++] = words[1];
 	argv[n++] = (char *)(sudo ? "sudo=1" : "sudo=0");
 	argv[n++] = (char *)"cpus=1";
-	if (b->join_fd >= 0) {
+	if (b->join_fd >= 0)
 		argv[n++] = words[2];
-		argv[n++] = words[3];
-	}
 	signal(SIGPIPE, SIG_IGN); /* must not reach the processes */
 	box_ids(b);
 	prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that dies leaves nothing */

@@ -77,9 +77,9 @@ int step_spaces(struct launch_ctx *l, struct err *e)
 
 	if (r < 0)
 		return err_set(e, -r, "join cgroups: %s", strerror(-r));
-	l->join_fd = cgroup_open_user(l->host->cg, l->slot, e);
-	if (l->join_fd < 0)
-		return l->join_fd;
+	if (cgroup_open_user(l->host->cg, l->slot, &l->into_fd, &l->join_fd,
+			     e) < 0)
+		return -e->code;
 	if (WALL(CGROUPNS) && setns(l->cgroupns_fd, CLONE_NEWCGROUP) < 0)
 		return err_sys(e, "enter cgroup namespace");
 	if (setns(l->netns_fd, CLONE_NEWNET) < 0)
@@ -145,9 +145,10 @@ int step_limits(struct launch_ctx *l, struct err *e)
 int step_fds(struct launch_ctx *l, struct err *e)
 {
 	int keep[FD_END] = {
-		[FD_LISTEN] = l->listen_fd,     [FD_OOM] = l->oom_fd,
-		[FD_JOIN] = l->join_fd,         [FD_TALK] = l->talk_fd,
-		[FD_AGENT] = l->host->agent_fd, [FD_USERNS] = l->userns_fd
+		[FD_LISTEN] = l->listen_fd, [FD_OOM] = l->oom_fd,
+		[FD_INTO] = l->into_fd,     [FD_TALK] = l->talk_fd,
+		[FD_JOIN] = l->join_fd,     [FD_AGENT] = l->host->agent_fd,
+		[FD_USERNS] = l->userns_fd
 	};
 	int i, null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
 
@@ -155,6 +156,8 @@ int step_fds(struct launch_ctx *l, struct err *e)
 		return err_sys(e, "open /dev/null");
 	for (i = 0; i < FD_LISTEN; i++)
 		keep[i] = null_fd;
+	if (l->join_fd < 0)
+		keep[FD_JOIN] = null_fd;
 	/* First out of the way, so that no move hits one still to be moved */
 	for (i = 0; i < FD_END; i++) {
 		keep[i] = fcntl(keep[i], F_DUPFD_CLOEXEC, 64);
@@ -231,16 +234,18 @@ static void cpus_word(const struct launch_ctx *l, char *out, size_t cap)
 
 int step_exec(struct launch_ctx *l, struct err *e)
 {
-	char listen_w[16], oom_w[16], join_w[16], cpus_w[16], nofile_w[24],
-		walls_w[32];
+	char listen_w[16], oom_w[16], into_w[16], join_w[16], cpus_w[16],
+		nofile_w[24], walls_w[32];
 	const char *env[] = { NULL };
-	const char *argv[12] = { "agent", listen_w, oom_w, join_w };
+	const char *argv[12] = { "agent", listen_w, oom_w, into_w };
 	int n = 4;
 
 	snprintf(listen_w, sizeof(listen_w), "listen=%d", FD_LISTEN);
 	snprintf(oom_w, sizeof(oom_w), "oom=%d", FD_OOM);
+	snprintf(into_w, sizeof(into_w), "into=%d", FD_INTO);
 	snprintf(join_w, sizeof(join_w), "join=%d", FD_JOIN);
-	argv[n++] = l->host->cg->v2 ? "joinkind=v2" : "joinkind=v1";
+	if (l->join_fd >= 0)
+		argv[n++] = join_w;
 	argv[n++] = l->spec->flags & LAUNCH_SUDO ? "sudo=1" : "sudo=0";
 	cpus_word(l, cpus_w, sizeof(cpus_w));
 	if (*cpus_w)

@@ -230,7 +230,9 @@ int part_open(const struct cgroup_host *h, enum part_kind kind, struct part *p,
 
 int part_start(const struct cgroup_host *h, struct part *p, struct err *e)
 {
-	if (cgroup_make_v1(h, p->slot, e) < 0)
+	if (cgroup_make_v1(h, p->slot, e) < 0 ||
+	    (p->kind == PART_SANDBOX &&
+	     cgroup_make_user(h, p->slot, part_agent_uid(p), e) < 0))
 		return failed(p, e);
 	/* A helper that has failed says so in part_finish(). */
 	if (send(p->helper_fd, "g", 1, MSG_NOSIGNAL) < 0 && errno != EPIPE &&

@@ -7,7 +7,16 @@
 #include "sandbox/container/launch.h"
 
 /* Descriptors that the agent gets; the launcher sorts them into place. */
-enum { FD_LISTEN = 3, FD_OOM, FD_JOIN, FD_TALK, FD_AGENT, FD_USERNS, FD_END };
+enum {
+	FD_LISTEN = 3,
+	FD_OOM,
+	FD_INTO,
+	FD_JOIN,
+	FD_TALK,
+	FD_AGENT,
+	FD_USERNS,
+	FD_END
+};
 
 struct launch_ctx {
 	const struct launch_host *host;
@@ -18,8 +27,8 @@ struct launch_ctx {
 	int oom_fd;  /* of our own process, from step_proc() on */
 	/* From launch_go() on. */
 	int userns_fd, cgroupns_fd, netns_fd, listen_fd;
-	int join_fd; /* for the agent's children */
-	int root_fd; /* the sandbox's root */
+	int into_fd, join_fd; /* for the agent's children */
+	int root_fd;          /* the sandbox's root */
 };
 
 typedef int step_fn(struct launch_ctx *l, struct err *e);

@@ -1,0 +1,297 @@
+/*
+ * Pauses: everything inside stands still, the agent too, until a resume. The
+ * freezer is asked from the loop, which takes no longer than the write itself;
+ * a process that is deep in the kernel may take a moment more, and then the
+ * kernel tells us.
+ *
+ * The memory of what is paused is reclaimed behind the answer, by a child, one
+ * sandbox at a time: files that were read are dropped, changed ones written
+ * out, and what else there is goes to swap where the host has some.
+ *
+ * With PAUSE_USER only the processes of users stand still, for who asked and
+ * as long as that connection lives: it is a tool of the api's, not a state.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/auto.h"
+#include "base/buf.h"
+#include "base/log.h"
+#include "warden/warden.h"
+
+struct pause {
+	struct turn turn;
+	bool on, user;
+	int group_fd;
+	struct io events;
+	struct timer late;
+	struct deferred gone;
+};
+
+static void pause_free(struct deferred *d)
+{
+	free(container_of(d, struct pause, gone));
+}
+
+static void pause_over(struct turn *t, const struct err *e)
+{
+	struct pause *p = container_of(t, struct pause, turn);
+
+	io_close(&t->w->loop, &p->events);
+	timer_del(&t->w->loop, &p->late);
+	auto_close(&p->group_fd);
+	answer(t->wt, e);
+	loop_defer(&t->w->loop, &p->gone, pause_free);
+}
+
+/* On record before the answer: the next warden keeps it as it is. */
+static int keep(struct box *b, bool paused, struct err *e)
+{
+	bool was = b->paused;
+	int r;
+
+	b->paused = paused;
+	r = record_write(b, e);
+	if (r < 0)
+		b->paused = was;
+	return r;
+}
+
+static void undo(struct pause *p)
+{
+	struct err e = { 0 };
+
+	if (cgroup_thaw(p->group_fd, &e) < 0)
+		log_err("%s", e.msg);
+}
+
+/* It stands still. */
+static void frozen(struct pause *p)
+{
+	struct box *b = p->turn.box;
+	struct err e = { 0 };
+
+	if (p->turn.wt->conn->dead) {
+		undo(p); /* nobody heard of it */
+	} else if (p->user) {
+		b->held_by = p->turn.wt->conn;
+	} else if (keep(b, true, &e) < 0) {
+		undo(p);
+	} else {
+		reclaim_soon(b);
+	}
+	turn_end(&p->turn, &e);
+}
+
+static void events(struct io *io, uint32_t what)
+{
+	struct pause *p = container_of(io, struct pause, events);
+
+	(void)what;
+	if (cgroup_frozen(io->fd))
+		frozen(p);
+}
+
+static void too_late(struct timer *t)
+{
+	struct pause *p = container_of(t, struct pause, late);
+	struct err e = { 0 };
+
+	undo(p);
+	err_set(&e, ETIMEDOUT,
+		"its processes did not stand still within %d s: one waits for "
+		"the disk, try again",
+		CGROUP_FREEZE_MS / 1000);
+	turn_end(&p->turn, &e);
+}
+
+/* Its end came first: what is still waited for will not come. */
+static void pause_cancel(struct turn *t, const struct err *e)
+{
+	pause_over(t, e);
+}
+
+static int freeze(struct pause *p, struct err *e)
+{
+	struct loop *l = &p->turn.w->loop;
+	int fd = cgroup_events(p->group_fd, e);
+
+	if (fd < 0)
+		return fd;
+	if (cgroup_freeze_begin(p->group_fd, e) < 0) {
+		close(fd);
+		return -e->code;
+	}
+	if (cgroup_frozen(fd)) {
+		close(fd);
+		frozen(p);
+		return 0;
+	}
+	if (io_add(l, &p->events, fd, EPOLLPRI, events) < 0) {
+		close(fd);
+		p->events.fd = -1;
+		undo(p);
+		return err_set(e, EIO, "watch the freezer");
+	}
+	timer_set(l, &p->late, CGROUP_FREEZE_MS, too_late);
+	if (cgroup_frozen(fd)) /* in between */
+		frozen(p);
+	return 0;
+}
+
+/* First the record: a warden that dies in between leaves it to the next one,
+ * which thaws. */
+static int thaw(struct pause *p, struct err *e)
+{
+	struct box *b = p->turn.box;
+
+	if (p->user)
+		b->held_by = NULL;
+	else if (keep(b, false, e) < 0)
+		return -e->code;
+	if (!p->user)
+		reclaim_stop(b);
+	return cgroup_thaw(p->group_fd, e);
+}
+
+static int pause_start(struct turn *t, struct err *e)
+{
+	struct pause *p = container_of(t, struct pause, turn);
+	struct box *b = t->box;
+	const struct err none = { 0 };
+	int r;
+
+	if (p->user && p->on && b->held_by)
+		return err_set(e, EBUSY,
+			       "the processes of sandbox %s stand still for "
+			       "somebody else",
+			       b->spec.id);
+	if (p->on == (p->user ? b->held_by != NULL : b->paused)) {
+		turn_end(t, &none);
+		return 0;
+	}
+	p->group_fd = p->user ? cgroup_open_user_group(&t->w->cg, b->slot, e)
+			      : cgroup_open(&t->w->cg, b->slot, e);
+	if (p->group_fd < 0)
+		return p->group_fd;
+	if (p->on)
+		return freeze(p, e);
+	r = thaw(p, e);
+	if (r == 0)
+		turn_end(t, &none);
+	return r;
+}
+
+void box_pause(struct box *b, bool on, bool user, struct waiter *wt)
+{
+	struct pause *p = xcalloc(1, sizeof(*p));
+
+	p->on = on;
+	p->user = user;
+	p->group_fd = p->events.fd = -1;
+	p->turn.start = pause_start;
+	p->turn.over = pause_over;
+	p->turn.cancel = pause_cancel;
+	turn_take(b, &p->turn, wt);
+}
+
+static void let_go(struct box *b)
+{
+	struct err e = { 0 };
+	AUTO_CLOSE int fd = cgroup_open_user_group(&b->w->cg, b->slot, &e);
+
+	b->held_by = NULL;
+	if (fd < 0 || cgroup_thaw(fd, &e) < 0)
+		log_err("sandbox=%s %s", b->spec.id, e.msg);
+}
+
+void pauses_orphan(struct warden *w, const struct conn *owner)
+{
+	struct list *pos, *tmp;
+	size_t i;
+
+	for (i = 0; i < BOX_BUCKETS; i++)
+		list_each (pos, tmp, &w->boxes[i]) {
+			struct box *b = container_of(pos, struct box, node);
+
+			if (b->held_by == owner && b->state == BOX_RUNNING)
+				let_go(b);
+		}
+}
+
+/* --- memory --- */
+
+static int reclaim_work(struct job *j, struct err *e)
+{
+	(void)e;
+	cgroup_reclaim(&j->w->reclaim_fds);
+	return 0;
+}
+
+static void reclaim_next(struct warden *w);
+
+static void reclaim_done(struct job *j, const struct err *e)
+{
+	struct warden *w = j->w;
+
+	if (e->code != 0 && w->reclaiming)
+		log_warn("reclaim: %s", e->msg);
+	cgroup_fds_close(&w->reclaim_fds);
+	w->reclaim_busy = false;
+	w->reclaiming = NULL;
+	reclaim_next(w);
+}
+
+static int reclaim_start(struct box *b, struct err *e)
+{
+	struct warden *w = b->w;
+	int r = cgroup_fds_open(&w->reclaim_fds, &w->cg, b->slot, e);
+
+	if (r < 0)
+		return r;
+	w->reclaim_job = (struct job){ .w = w,
+				       .work = reclaim_work,
+				       .done = reclaim_done,
+				       .pid_io.fd = -1,
+				       .err_fd = -1 };
+	r = job_start(&w->reclaim_job, e);
+	if (r < 0) {
+		cgroup_fds_close(&w->reclaim_fds);
+		return r;
+	}
+	w->reclaim_busy = true;
+	w->reclaiming = b;
+	return 0;
+}
+
+static void reclaim_next(struct warden *w)
+{
+	while (!w->reclaim_busy && !list_empty(&w->reclaims)) {
+		struct box *b = container_of(w->reclaims.next, struct box,
+					     reclaim_node);
+		struct err e = { 0 };
+
+		list_del(&b->reclaim_node);
+		if (reclaim_start(b, &e) < 0)
+			log_warn("sandbox=%s reclaim: %s", b->spec.id, e.msg);
+	}
+}
+
+void reclaim_soon(struct box *b)
+{
+	list_del(&b->reclaim_node);
+	list_add(&b->w->reclaims, &b->reclaim_node);
+	reclaim_next(b->w);
+}
+
+void reclaim_stop(struct box *b)
+{
+	struct warden *w = b->w;
+
+	list_del(&b->reclaim_node);
+	if (w->reclaiming == b) {
+		w->reclaiming = NULL;
+		job_kill(&w->reclaim_job);
+	}
+}
