@@ -67,6 +67,7 @@ struct sandbox *box_new(struct api *a, const char *id, const char *project,
 	list_init(&s->in_spares);
 	list_init(&s->waiters);
 	list_init(&s->takes);
+	restart_init(&s->restart);
 	agent_init(&s->agent);
 	pause_init(s);
 	box_touch(s);

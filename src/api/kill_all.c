@@ -100,6 +100,8 @@ static unsigned abort_starting(struct api *a, const struct identity *who)
 		box_reason(s, "all sandboxes were removed by %s", who->name);
 		if (s->state == BOX_LAUNCHING)
 			box_abort(s, EAGAIN, "all sandboxes were removed");
+		else if (s->state == BOX_RESTARTING)
+			box_kill(s, NULL);
 	}
 	return count;
 }

@@ -275,6 +275,22 @@ void pause_found(struct sandbox *s, bool is_paused)
 	}
 }
 
+void pause_moved(struct sandbox *s)
+{
+	struct err e = { 0 };
+
+	warden_cancel(&s->pause.call);
+	if (s->state == BOX_RESTARTING) /* who waits hears of the end of it */
+		return;
+	if (s->state != BOX_SUSPENDED) {
+		settle(s);
+		return;
+	}
+	err_set(&e, EBUSY, "sandbox %s is suspended", s->id);
+	tell(s, &s->pause.pausers, &e);
+	tell(s, &s->pause.wakers, &e);
+}
+
 void pause_end(struct sandbox *s)
 {
 	struct err e = { 0 };

@@ -71,6 +71,8 @@ int box_usable(struct sandbox *s, const struct identity *who,
 
 /* The warden says, after a reconnection, whether it is paused. */
 void pause_found(struct sandbox *s, bool paused);
+/* restart.c changed its state: what was under way is void. */
+void pause_moved(struct sandbox *s);
 /* It is gone: whoever waits hears so. */
 void pause_end(struct sandbox *s);
 /* {"since", "memory_at_pause"} of one that is paused. */

@@ -76,6 +76,28 @@ static void on_image(struct warden_call *c, const struct warden_rep *rep,
 	ask_next(a, WARDEN_IMAGE_NEXT, id, on_image);
 }
 
+/* Should the warden have it? */
+static bool has_processes(const struct sandbox *s)
+{
+	return s->state == BOX_FOUND || s->state == BOX_RUNNING ||
+	       s->state == BOX_PAUSED;
+}
+
+/* Launches that wait for the warden were never there: they stay. */
+static void drop_sandboxes(struct api *a)
+{
+	struct list *n, *next;
+
+	list_each (n, next, &a->boxes.all) {
+		struct sandbox *s = container_of(n, struct sandbox, all);
+
+		if (s->seen == a->reconcile.round || !has_processes(s))
+			continue;
+		a->reconcile.dropped++;
+		box_gone(s, "ended while the daemon was down", NULL);
+	}
+}
+
 /* Those that are being taken were never there. */
 static void drop_snapshots(struct api *a)
 {
@@ -90,6 +112,21 @@ static void drop_snapshots(struct api *a)
 	}
 }
 
+/* Is it the disk of one that ended while nobody looked? */
+static bool is_left_over(struct api *a, const char *id)
+{
+	struct sandbox *s = box_by_id(a, id);
+	struct err e = { 0 };
+
+	if (!s || !s->told || !s->spec.persist || !has_processes(s) ||
+	    s->seen == a->reconcile.round)
+		return false;
+	s->seen = a->reconcile.round;
+	if (box_keep_disk(s, "ended while the daemon was down", NULL, &e) < 0)
+		log_err("sandbox=%s %s, trying again later", s->id, e.msg);
+	return true;
+}
+
 static void on_snapshot(struct warden_call *c, const struct warden_rep *rep,
 			int fds[FD_PASS_MAX])
 {
@@ -100,41 +137,29 @@ static void on_snapshot(struct warden_call *c, const struct warden_rep *rep,
 	(void)fds;
 	if (rep->err.code == WARDEN_AWAY)
 		return;
-	if (rep->err.code) {
-		if (rep->err.code == ENOENT)
-			drop_snapshots(a);
-		else
-			log_err("list the snapshots: %s, keeping what we know",
-				rep->err.msg);
+	if (rep->err.code == ENOENT) {
+		drop_sandboxes(a);
+		drop_snapshots(a);
 		snapshots_settle(a);
 		ask_next(a, WARDEN_IMAGE_NEXT, "", on_image);
 		return;
 	}
+	if (rep->err.code) {
+		log_err("list the snapshots: %s, keeping what we know",
+			rep->err.msg);
+		finish(a);
+		return;
+	}
 	memcpy(id, rep->id, ID_CAP);
 	id[ID_LEN] = '\0';
-	snap = snapshot_by_id(a, id);
-	if (snap)
-		snap->seen = a->reconcile.round;
-	else
-		snapshot_stray(a, id);
-	ask_next(a, WARDEN_SNAPSHOT_NEXT, id, on_snapshot);
-}
-
-/* Launches that wait for the warden were never there: they stay. */
-static void drop_sandboxes(struct api *a)
-{
-	struct list *n, *next;
-
-	list_each (n, next, &a->boxes.all) {
-		struct sandbox *s = container_of(n, struct sandbox, all);
-
-		if (s->seen == a->reconcile.round ||
-		    (s->state != BOX_FOUND && s->state != BOX_RUNNING &&
-		     s->state != BOX_PAUSED))
-			continue;
-		a->reconcile.dropped++;
-		box_gone(s, "ended while the daemon was down", NULL);
+	if (!is_left_over(a, id)) {
+		snap = snapshot_by_id(a, id);
+		if (snap)
+			snap->seen = a->reconcile.round;
+		else
+			snapshot_stray(a, id);
 	}
+	ask_next(a, WARDEN_SNAPSHOT_NEXT, id, on_snapshot);
 }
 
 /* A change of limits that we did not live to write down. */
@@ -167,6 +192,9 @@ static void found(struct api *a, const struct launch_spec *l)
 		return;
 	}
 	s->seen = a->reconcile.round;
+	/* Its row says what is to be left of it. */
+	if (s->state == BOX_SUSPENDED)
+		warden_chore(&a->warden, WARDEN_KILL, l->id);
 	if (s->state == BOX_FOUND)
 		box_adopt(s, l->flags & LAUNCH_PAUSED);
 	else
@@ -191,11 +219,7 @@ static void on_sandbox(struct warden_call *c, const struct warden_rep *rep,
 		return;
 	}
 	if (rep->err.code == ENOENT) {
-		drop_sandboxes(a);
-		if (a->snapshots.n > 0)
-			ask_next(a, WARDEN_SNAPSHOT_NEXT, "", on_snapshot);
-		else
-			ask_next(a, WARDEN_IMAGE_NEXT, "", on_image);
+		ask_next(a, WARDEN_SNAPSHOT_NEXT, "", on_snapshot);
 		return;
 	}
 	l.id[ID_LEN] = '\0';
@@ -212,17 +236,31 @@ void reconcile_start(void *ctx)
 	ask_next(a, WARDEN_NEXT, "", on_sandbox);
 }
 
+/* One whose disk outlives it ended by itself. */
+static bool keeps_disk(struct sandbox *s, const struct sandbox_use *last)
+{
+	struct err e = { 0 };
+
+	if (!s->told || !s->spec.persist || !has_processes(s))
+		return false;
+	if (box_keep_disk(s, "ended by itself", last, &e) == 0)
+		return true;
+	log_err("sandbox=%s %s, its disk is lost", s->id, e.msg);
+	return false;
+}
+
 void reconcile_ended(void *ctx, const struct last_use *last,
 		     const struct err *e)
 {
 	struct api *a = ctx;
 	struct sandbox *s = box_by_id(a, last->id);
 
-	if (!s)
+	if (!s || s->state == BOX_SUSPENDED)
 		return;
-	if (s->state == BOX_LAUNCHING)
+	if (s->state == BOX_LAUNCHING || s->state == BOX_RESTARTING) {
 		s->ended = true;
-	else if (s->state != BOX_ENDING || a->boxes.closing) {
+	} else if (!keeps_disk(s, &last->use) &&
+		   (s->state != BOX_ENDING || a->boxes.closing)) {
 		if (e->code) /* a run is answered before the last step */
 			agent_lost(&s->agent, EIO, e->msg);
 		box_gone(s, e->code ? "did not start" : "ended by itself",

@@ -12,12 +12,26 @@
 #include "api/wake.h"
 #include "base/auto.h"
 
+/* clang-format off: a line each, for those who add one */
 const struct route *const all_routes[] = {
-	state_routes,   host_routes,  show_routes,  sandbox_routes,
-	process_routes, file_routes,  port_routes,  event_routes,
-	image_routes,   key_routes,   usage_routes, snapshot_routes,
-	pause_routes,   drive_routes, NULL,
+	state_routes,
+	host_routes,
+	show_routes,
+	sandbox_routes,
+	process_routes,
+	file_routes,
+	port_routes,
+	event_routes,
+	image_routes,
+	key_routes,
+	usage_routes,
+	snapshot_routes,
+	restart_routes,
+	pause_routes,
+	drive_routes,
+	NULL,
 };
+/* clang-format on */
 
 /* One "{x}" of a pattern: a whole segment, not empty. */
 static bool take_segment(const char **pattern, const char **path,

@@ -4,6 +4,7 @@
  *	LAUNCHING --answer--> RUNNING --kill, deadline--> ENDING --answer--> -
  *	    \--failure--> -        \--WARDEN_ENDED--> -
  *
+ * What may happen in between is in pause.c and restart.c.
  * box_gone() is the only way out for a sandbox that ran, drop() for one that
  * never did. Memory goes at the end of the turn.
  */
@@ -24,8 +25,6 @@
 #include "base/clock.h"
 
 enum { KILL_RETRY_MS = 500 };
-
-static void ask_kill(struct sandbox *s);
 
 static void box_free(struct deferred *d)
 {
@@ -50,22 +49,21 @@ static void log_end(struct sandbox *s, const char *reason)
 		audit_add(s->api, &entry);
 }
 
-static void count_user(struct sandbox *s)
+void box_count(struct sandbox *s, bool on)
 {
 	struct boxes *b = &s->api->boxes;
 
-	b->n_users++;
-	b->promised.mem_bytes += s->spec.mem_bytes;
-	b->promised.cpus_milli += s->spec.cpus_milli;
-}
-
-static void uncount_user(struct sandbox *s)
-{
-	struct boxes *b = &s->api->boxes;
-
-	b->n_users--;
-	b->promised.mem_bytes -= s->spec.mem_bytes;
-	b->promised.cpus_milli -= s->spec.cpus_milli;
+	if (s->counted == on)
+		return;
+	s->counted = on;
+	b->n_users += on ? 1 : -1u;
+	if (on) {
+		b->promised.mem_bytes += s->spec.mem_bytes;
+		b->promised.cpus_milli += s->spec.cpus_milli;
+	} else {
+		b->promised.mem_bytes -= s->spec.mem_bytes;
+		b->promised.cpus_milli -= s->spec.cpus_milli;
+	}
 }
 
 /* Out of every table; the memory stays until the end of the turn. */
@@ -81,11 +79,11 @@ static void drop(struct sandbox *s)
 	list_del(&s->in_spares);
 	if (s->spare)
 		a->boxes.n_spares--;
-	else
-		uncount_user(s);
+	box_count(s, false);
 	if (s->state == BOX_LAUNCHING)
 		a->boxes.n_launching--;
 	s->state = BOX_ENDING;
+	restart_abort(s);
 	snapshots_orphan(s);
 	box_set_disk(s, "");
 	box_set_base(s, "");
@@ -145,7 +143,7 @@ static void launched(struct sandbox *s)
  * What went wrong deep in a launch (a file that is not there, say) must not be
  * taken for a word about the request: only these are.
  */
-static int launch_code(int code)
+int launch_code(int code)
 {
 	switch (code) {
 	case ENOSPC:
@@ -201,7 +199,7 @@ static void on_launch(struct warden_call *c, const struct warden_rep *rep,
 		if (rep->err.code)
 			box_gone(s, "was not launched", NULL);
 		else
-			ask_kill(s);
+			box_ask_kill(s);
 	} else if (rep->err.code) {
 		launch_failed(s, &rep->err);
 	} else if (s->ended) {
@@ -212,12 +210,38 @@ static void on_launch(struct warden_call *c, const struct warden_rep *rep,
 	}
 }
 
+void box_fill_launch(struct sandbox *s, const char *from)
+{
+	struct launch_spec *l = &s->call.req.launch;
+
+	warden_req_id(&s->call, WARDEN_LAUNCH, "");
+	memcpy(l->id, s->id, ID_LEN);
+	memcpy(l->image, s->image_id, ID_LEN);
+	memcpy(l->from, from, strnlen(from, ID_LEN));
+	if (*s->spec.name)
+		snprintf(l->hostname, sizeof(l->hostname), "%s", s->spec.name);
+	else
+		snprintf(l->hostname, sizeof(l->hostname), "%.12s", s->id);
+	l->flags = s->spec.sudo ? LAUNCH_SUDO : 0;
+	/* Nobody is told that a run's sandbox exists, only what it says. */
+	if (s->transient)
+		l->flags |= LAUNCH_EARLY;
+	if (s->spec.persist)
+		l->flags |= LAUNCH_PERSIST;
+	if (strcmp(s->spec.allow_missing, "disk") == 0)
+		l->flags |= LAUNCH_ALLOW_MISSING_DISK;
+	l->pids = (uint32_t)s->spec.pids;
+	l->nofile = (uint32_t)s->spec.nofile;
+	l->cpus_milli = s->spec.cpus_milli;
+	l->mem_bytes = s->spec.mem_bytes;
+	l->disk_bytes = s->spec.disk_bytes;
+}
+
 struct sandbox *box_launch(struct api *a, const char *project,
 			   struct spec *spec, const char *image_id,
 			   enum box_use use, struct err *e)
 {
 	char id[ID_CAP];
-	struct launch_spec *l;
 	struct sandbox *s;
 	int r = id_make(id);
 
@@ -236,27 +260,9 @@ struct sandbox *box_launch(struct api *a, const char *project,
 		a->boxes.n_spares++;
 		list_add(&a->boxes.spares, &s->in_spares);
 	} else {
-		count_user(s);
+		box_count(s, true);
 	}
-	warden_req_id(&s->call, WARDEN_LAUNCH, "");
-	l = &s->call.req.launch;
-	memcpy(l->id, s->id, ID_LEN);
-	memcpy(l->image, s->image_id, ID_LEN);
-	if (*s->spec.name)
-		snprintf(l->hostname, sizeof(l->hostname), "%s", s->spec.name);
-	else
-		snprintf(l->hostname, sizeof(l->hostname), "%.12s", s->id);
-	l->flags = s->spec.sudo ? LAUNCH_SUDO : 0;
-	/* Nobody is told that a run's sandbox exists, only what it says. */
-	if (s->transient)
-		l->flags |= LAUNCH_EARLY;
-	if (strcmp(s->spec.allow_missing, "disk") == 0)
-		l->flags |= LAUNCH_ALLOW_MISSING_DISK;
-	l->pids = (uint32_t)s->spec.pids;
-	l->nofile = (uint32_t)s->spec.nofile;
-	l->cpus_milli = s->spec.cpus_milli;
-	l->mem_bytes = s->spec.mem_bytes;
-	l->disk_bytes = s->spec.disk_bytes;
+	box_fill_launch(s, "");
 	warden_ask(&a->warden, &s->call, on_launch);
 	return s;
 }
@@ -289,7 +295,7 @@ static int use_spare(struct sandbox *s, const char *project, struct spec *spec,
 	a->boxes.n_spares--;
 	spec_done(&s->spec);
 	spec_move(&s->spec, spec);
-	count_user(s);
+	box_count(s, true);
 	/* Lists are in the order of creation. */
 	list_del(&s->all);
 	list_add(&a->boxes.all, &s->all);
@@ -392,8 +398,16 @@ char *box_spec_text(const struct sandbox *s)
 int box_tell(struct sandbox *s, const char *spec, struct err *e)
 {
 	struct sandbox_row row = row_of(s, spec);
-	int r = registry_sandbox_add(&s->api->registry, &row, e);
+	struct registry *reg = &s->api->registry;
+	/* What is to survive the host is on disk before anybody hears of it. */
+	bool durable = s->spec.persist && reg->depth == 0;
+	int r = durable ? registry_begin_durable(reg, e) : 0;
 
+	if (r < 0)
+		return r;
+	r = registry_sandbox_add(reg, &row, e);
+	if (durable)
+		r = registry_end(reg, r, e);
 	s->told |= r == 0;
 	api_registry_touched(s->api);
 	return r;
@@ -411,15 +425,17 @@ int box_save(struct sandbox *s, struct err *e)
 
 void box_respec(struct sandbox *s, struct spec *spec)
 {
-	uncount_user(s);
+	bool counted = s->counted;
+
+	box_count(s, false);
 	spec_done(&s->spec);
 	spec_move(&s->spec, spec);
-	count_user(s);
+	box_count(s, counted);
 }
 
 static void kill_again(struct timer *t)
 {
-	ask_kill(container_of(t, struct sandbox, deadline));
+	box_ask_kill(container_of(t, struct sandbox, deadline));
 }
 
 static void on_kill(struct warden_call *c, const struct warden_rep *rep,
@@ -439,7 +455,7 @@ static void on_kill(struct warden_call *c, const struct warden_rep *rep,
 	timer_set(&s->api->loop, &s->deadline, KILL_RETRY_MS, kill_again);
 }
 
-static void ask_kill(struct sandbox *s)
+void box_ask_kill(struct sandbox *s)
 {
 	warden_req_id(&s->call, WARDEN_KILL, s->id);
 	warden_ask(&s->api->warden, &s->call, on_kill);
@@ -447,6 +463,8 @@ static void ask_kill(struct sandbox *s)
 
 void box_kill(struct sandbox *s, struct box_waiter *w)
 {
+	bool wait;
+
 	if (w)
 		list_add(&s->waiters, &w->node);
 	s->ready = NULL;
@@ -458,8 +476,11 @@ void box_kill(struct sandbox *s, struct box_waiter *w)
 		s->state = BOX_ENDING; /* on_launch() goes on from here */
 		return;
 	}
+	/* restart.c goes on from where it is. */
+	wait = s->state == BOX_RESTARTING;
 	s->state = BOX_ENDING;
-	ask_kill(s);
+	if (!wait)
+		box_ask_kill(s);
 }
 
 void box_abort(struct sandbox *s, int code, const char *why)
@@ -527,6 +548,43 @@ void box_gone(struct sandbox *s, const char *why,
 	spares_poke(a);
 }
 
+/* Boot time does not go on over a restart of the host; wall time does. */
+static void move_deadline(struct sandbox *s)
+{
+	uint64_t wall = clock_wall_ms(), at = s->deadline_wall_ms;
+
+	if (at > 0)
+		s->deadline_boot_ms =
+			clock_boot_ms() + (at > wall ? at - wall : 0);
+}
+
+/* What may be left of it: a disk, or (unless the host was restarted) all. */
+static void load_state(struct sandbox *s, const struct sandbox_row *row)
+{
+	struct api *a = s->api;
+	bool rebooted = strcmp(row->boot_id, a->boot_id) != 0;
+	bool suspended = strcmp(row->state, "suspended") == 0;
+
+	if (suspended && !snapshot_by_id(a, row->disk)) {
+		box_gone(s, "its disk is not there any more", NULL);
+		return;
+	}
+	if (rebooted && !suspended && !s->spec.persist) {
+		box_gone(s, "the host was restarted", NULL);
+		return;
+	}
+	if (rebooted)
+		move_deadline(s);
+	s->state = suspended ? BOX_SUSPENDED : BOX_FOUND;
+	box_count(s, !suspended);
+	lifetime_resume(s);
+	meter_resume(s);
+	if (!suspended)
+		return;
+	box_set_disk(s, row->disk);
+	meter_stop(s, NULL);
+}
+
 static int load_row(void *arg, const struct sandbox_row *row)
 {
 	struct api *a = arg;
@@ -551,13 +609,10 @@ static int load_row(void *arg, const struct sandbox_row *row)
 	s->created_ms = row->created_ms;
 	s->deadline_boot_ms = row->deadline_boot_ms;
 	s->deadline_wall_ms = row->deadline_wall_ms;
-	count_user(s);
-	if (strcmp(row->boot_id, a->boot_id) != 0) {
-		box_gone(s, "the host was restarted", NULL);
-		return 0;
-	}
-	lifetime_resume(s);
-	meter_resume(s);
+	snprintf(s->parent, sizeof(s->parent), "%s", row->parent);
+	if (snapshot_by_id(a, row->base))
+		box_set_base(s, row->base);
+	load_state(s, row);
 	return 0;
 }
 

@@ -17,6 +17,7 @@
 #include "api/call.h"
 #include "api/ended.h"
 #include "api/pause.h"
+#include "api/restart.h"
 #include "api/usage.h"
 #include "api/warden_link.h"
 #include "base/list.h"
@@ -67,6 +68,7 @@ struct sandbox {
 	bool spare;              /* waits for a create; nobody sees it */
 	bool transient;          /* of a run: no row, gone with its client */
 	bool told;               /* has a row */
+	bool counted;            /* in boxes.n_users and promised */
 	bool degraded;           /* its agent broke the protocol */
 	bool ended;              /* the warden said so while it was launching */
 	char reason[REASON_CAP]; /* why it ends; "" until it is to */
@@ -84,6 +86,7 @@ struct sandbox {
 	box_ready_fn *ready;
 	void *ready_arg;
 	struct list waiters;
+	struct restart restart;
 	struct list takes; /* snapshots of it, one after the other */
 	struct deferred gone;
 };
@@ -93,7 +96,8 @@ enum { BOX_BUCKETS = 1024 };
 struct boxes {
 	struct list all, spares;
 	struct list ids[BOX_BUCKETS], names[BOX_BUCKETS];
-	unsigned n_users, n_spares, n_launching;
+	unsigned n_users; /* with processes: not those that are suspended */
+	unsigned n_spares, n_launching;
 	struct promise promised; /* to the users */
 	bool closing;            /* the kill switch is being pulled */
 	bool no_spares;          /* since then, until the next create */
@@ -174,6 +178,14 @@ struct sandbox *spare_take(struct api *a, const struct spec *spec,
 void spares_drop(struct api *a, const char *image_id);
 /* A spare came up, or did not. */
 void spare_settled(struct api *a, bool ok);
+
+/* For restart.c. */
+void box_fill_launch(struct sandbox *s, const char *from);
+void box_ask_kill(struct sandbox *s);
+/* It has processes, which count, or not. */
+void box_count(struct sandbox *s, bool on);
+/* What is said to users about a failure inside of the warden. */
+int launch_code(int code);
 
 /* For spares.c: launches without looking at limits. */
 struct sandbox *box_launch(struct api *a, const char *project,

@@ -91,8 +91,8 @@ struct snapshot *snapshot_by_id(struct api *a, const char *id);
  * EEXIST in `e`. */
 struct snapshot *snapshot_find(struct api *a, const struct identity *who,
 			       const char *ref, struct err *e);
-/* The newest visible one of this sandbox that is not younger than entry `event`
- * of the log; NULL: there is none. */
+/* The newest that users can see of this sandbox, taken at or before an entry
+ * of the log; or NULL. */
 struct snapshot *snapshot_at(struct api *a, const char *sandbox,
 			     uint64_t event);
 /* Can users see it? */

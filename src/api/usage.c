@@ -147,9 +147,14 @@ static void add_to(uint64_t *sum, uint64_t v)
 static void add_up(struct meter *m, const struct sandbox_use *u)
 {
 	uint64_t now = clock_boot_ms(), passed = now - m->at_ms;
-	uint64_t cpu_us =
-		m->last.cpu_us > u->cpu_us ? m->last.cpu_us : u->cpu_us;
+	uint64_t cpu_us;
 
+	/* Of an earlier life of ours, which may have seen one of its. */
+	if (!m->fresh && u->cpu_us < m->last.cpu_us)
+		m->before_us = m->last.cpu_us - u->cpu_us;
+	cpu_us = m->before_us + u->cpu_us;
+	if (cpu_us < m->last.cpu_us)
+		cpu_us = m->last.cpu_us;
 	add_to(&m->mem_byte_s, byte_seconds(u->mem_bytes, passed));
 	add_to(&m->disk_byte_s, byte_seconds(u->disk_bytes, passed));
 	m->last = *u;
@@ -160,7 +165,7 @@ static void add_up(struct meter *m, const struct sandbox_use *u)
 
 void meter_add(struct sandbox *s, const struct sandbox_use *u)
 {
-	if (s->meter.at_ms == 0)
+	if (s->meter.at_ms == 0 || s->meter.stopped)
 		return;
 	add_up(&s->meter, u);
 	flush_in(s->api, FLUSH_MS);
@@ -205,14 +210,25 @@ static void look_in(struct sandbox *s, uint64_t wait_ms)
 
 void meter_plan(struct sandbox *s)
 {
-	if (s->meter.at_ms > 0)
+	if (s->meter.at_ms > 0 && !s->meter.stopped)
 		look_in(s, lifetime_wait_ms(s));
+}
+
+/* While it had no processes it had a disk. */
+static void count_disk(struct meter *m)
+{
+	if (m->stopped && m->at_ms > 0)
+		add_to(&m->disk_byte_s,
+		       byte_seconds(m->last.disk_bytes,
+				    clock_boot_ms() - m->at_ms));
 }
 
 void meter_start(struct sandbox *s)
 {
 	uint64_t wait = lifetime_wait_ms(s);
 
+	count_disk(&s->meter);
+	s->meter.stopped = false;
 	s->meter.at_ms = clock_boot_ms();
 	s->meter.dirty = true;
 	if (wait > FIRST_LOOK_MS)
@@ -243,6 +259,28 @@ void meter_resume(struct sandbox *s)
 	look_in(s, 0);
 }
 
+void meter_stop(struct sandbox *s, const struct sandbox_use *last)
+{
+	struct meter *m = &s->meter;
+
+	timer_del(&s->api->loop, &m->timer);
+	warden_cancel(&m->call);
+	if (m->stopped)
+		return;
+	if (last && m->at_ms > 0) {
+		struct sandbox_use u = *last;
+
+		u.disk_bytes = m->last.disk_bytes;
+		add_up(m, &u);
+		flush_in(s->api, FLUSH_ENDED_MS);
+	}
+	m->before_us = m->last.cpu_us;
+	m->last.mem_bytes = m->last.pids = 0;
+	if (m->at_ms == 0)
+		m->at_ms = clock_boot_ms();
+	m->fresh = m->stopped = true;
+}
+
 void meter_end(struct sandbox *s, const struct sandbox_use *last)
 {
 	struct api *a = s->api;
@@ -253,12 +291,13 @@ void meter_end(struct sandbox *s, const struct sandbox_use *last)
 	warden_cancel(&m->call);
 	if (m->at_ms == 0)
 		return;
-	if (last) {
+	if (last && !m->stopped) {
 		struct sandbox_use u = *last;
 
 		u.disk_bytes = m->last.disk_bytes;
 		add_up(m, &u);
 	}
+	count_disk(m);
 	m->at_ms = 0;
 	m->dirty = false;
 	if (a->ledger.n_ended >= PENDING_MAX)

@@ -24,10 +24,12 @@ struct meter {
 	struct sandbox_use last; /* cpu_us is the sum */
 	uint64_t at_ms;          /* boot time up to which it was added up */
 	uint64_t mem_byte_s, disk_byte_s;
+	uint64_t before_us; /* processor time of its earlier lives */
 	/* For who is idle: processor time at a moment. */
 	uint64_t mark_us, mark_ms;
 	bool fresh; /* `last` is of this life of ours */
 	bool dirty; /* the ledger has something else */
+	bool stopped;
 };
 
 struct ledger {
@@ -52,5 +54,7 @@ void meter_add(struct sandbox *s, const struct sandbox_use *u);
 void meter_look(struct sandbox *s);
 /* Its limits have changed: when is the next look? */
 void meter_plan(struct sandbox *s);
+/* It has no processes any more, and lives; `last` may be NULL. */
+void meter_stop(struct sandbox *s, const struct sandbox_use *last);
 /* It is gone; `last` may be NULL. */
 void meter_end(struct sandbox *s, const struct sandbox_use *last);

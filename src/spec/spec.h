@@ -43,6 +43,7 @@ struct spec {
 	uint64_t snapshot_keep;   /* how many of those stay */
 	char idle_action[16];     /* "remove" or "pause" */
 	uint64_t sudo;            /* 0 or 1 */
+	uint64_t persist;         /* 0 or 1: its disk outlives its processes */
 	char allow_missing[32];   /* "" or "disk" */
 	char user[SPEC_USER_CAP]; /* of its processes; "": the usual ones */
 	char workdir[SPEC_PATH_CAP];

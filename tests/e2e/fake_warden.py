@@ -29,7 +29,7 @@ LAUNCH_PAUSED = 1 << 16
 LAUNCH_SPEC = "<28s28s28s64sIIIQQQ640s"
 REQ = struct.Struct("<HHIQ824s")
 REP = struct.Struct("<HHIQi252s824s")
-ENOENT, ESRCH, EBUSY, ECONNREFUSED = 2, 3, 16, 111
+ENOENT, ESRCH, EBUSY, EEXIST, ECONNREFUSED = 2, 3, 16, 17, 111
 
 
 def text(raw):
@@ -262,8 +262,7 @@ class FakeWarden:
         box_id = text(rest[:28])
         code, body, fds = 0, b"", ()
         if op == LAUNCH:
-            self.boxes[box_id] = Agent(self, box_id)
-            self.boxes[box_id].spec = rest
+            code = self.launch(box_id, rest)
         elif op == KILL:
             box = self.boxes.pop(box_id, None)
             if box:
@@ -318,6 +317,17 @@ class FakeWarden:
         self.reply(conn, op, seq, code, "no" if code else "", body, fds)
         for fd in fds:
             os.close(fd)
+
+    def launch(self, box_id, spec):
+        source = text(spec[56:84])
+        if box_id in self.boxes:
+            return EEXIST
+        if source and source not in self.snapshots:
+            return ENOENT
+        self.boxes[box_id] = Agent(self, box_id)
+        self.boxes[box_id].spec = spec
+        self.boxes[box_id].source = source
+        return 0
 
     def snapshot(self, box_id, snap):
         if box_id not in self.boxes:

@@ -1,9 +1,10 @@
 
 import json
+import threading
 import unittest
 
 import harness
-from fake_warden import SNAPSHOT, Api
+from fake_warden import KILL, LAUNCH, SNAPSHOT, Api
 
 
 class Case(unittest.TestCase):
@@ -129,6 +130,140 @@ class Snapshots(Case):
             self.assertEqual(r.status, 404)
         r = self.a.api("GET", "/v1/snapshots", headers=head)
         self.assertEqual(r.json["snapshots"], [])
+
+
+class Rollback(Case):
+    """Rows, kill, launch: done or not done, wherever it stops."""
+
+    def setUp(self):
+        super().setUp()
+        self.box = self.a.create(name="work", labels={"a": "b"}, timeout=3600)
+        self.snap = self.snapshot(self.box, "before")["id"]
+
+    def show(self):
+        return self.get(f"/v1/sandboxes/{self.box}")
+
+    def rollback(self, status=200, **to):
+        return self.post("/v1/sandboxes/work/rollback",
+                         to or {"snapshot": "before"}, status)
+
+    def in_background(self):
+        t = threading.Thread(target=self.try_rollback, daemon=True)
+        t.start()
+        return t
+
+    def try_rollback(self):
+        try:
+            self.a.api("POST", "/v1/sandboxes/work/rollback",
+                       {"snapshot": "before"})
+        except OSError:
+            pass
+
+    def test_same_sandbox_other_disk(self):
+        before = self.show()
+        old = self.w.boxes[self.box]
+        j = self.rollback()
+        for key in ("id", "name", "labels", "created_at", "expires_at", "spec"):
+            self.assertEqual(j[key], before[key])
+        self.assertEqual(j["state"], "running")
+        self.assertIsNot(self.w.boxes[self.box], old)
+        self.assertEqual(self.w.boxes[self.box].source, self.snap)
+        w = self.a.exec_wire(self.box)
+        w.spawn(["echo", "hi"])
+        w.close()
+        # Snapshots of it stay, and it can be done again, also after a crash.
+        self.restart()
+        self.rollback()
+        self.assertEqual(self.names(), ["before"])
+
+    def test_what_is_refused(self):
+        self.rollback(404, snapshot="nothing")
+        self.rollback(400, snapshot="before", event=3)
+        self.rollback(400, event=-1)
+        self.rollback(404, event=1)
+        self.rollback(event=1 << 40)
+        other = self.a.create()
+        mine = self.snapshot(other, "other")
+        self.assertIn("fork", self.rollback(400, snapshot=mine["id"])["message"])
+
+    def test_clients_hear_why(self):
+        w = self.a.exec_wire(self.box)
+        w.spawn(["sleep", "100"])
+        self.assertEqual(w.recv()[0], harness.STARTED)
+        self.rollback()
+        kind, _, payload = w.recv()
+        self.assertEqual(kind, harness.FAILED)
+        self.assertIn(b"rolled back", payload)
+        w.close()
+
+    def test_launch_fails(self):
+        """It stays what it is: a disk."""
+        self.w.refuse[LAUNCH] = (28, "no room")
+        self.assertEqual(self.rollback(507)["message"], "no room")
+        self.assertEqual(self.show()["state"], "suspended")
+        del self.w.refuse[LAUNCH]
+        self.restart()
+        self.assertEqual(self.show()["state"], "suspended")
+        self.rollback()         # of a disk it is only a word
+        self.assertEqual(self.show()["state"], "suspended")
+        self.assertEqual(self.w.boxes, {})
+        self.a.rm("work")
+        self.assertEqual(self.names(), ["before"])
+
+    def stop_at(self, op):
+        self.w.silent.add(op)
+        t = self.in_background()
+        harness.wait_for("it is asked",
+                         lambda: (op, self.box) in self.w.seen)
+        self.a.kill()
+        self.w.silent.clear()
+        t.join(20)
+        self.a.start()
+
+    def test_killed_before_the_kill(self):
+        self.stop_at(KILL)
+        harness.wait_for("it ended", lambda: not self.w.boxes)
+        self.assertEqual(self.show()["state"], "suspended")
+
+    def test_killed_at_the_launch(self):
+        self.w.seen.clear()
+        self.stop_at(LAUNCH)
+        self.assertEqual(self.show()["state"], "suspended")
+        self.assertEqual(self.names(), ["before"])
+
+    def test_warden_goes_away(self):
+        for op in (KILL, LAUNCH):
+            self.w.seen.clear()
+            self.w.silent.add(op)
+            t = self.in_background()
+            harness.wait_for("it is asked",
+                             lambda: (op, self.box) in self.w.seen)
+            self.w.silent.clear()
+            self.w.crash()
+            self.w.listen()
+            t.join(20)
+            harness.wait_for("it rests", lambda: self.show()["state"] in
+                             ("suspended", "running"))
+            if op == KILL:
+                self.assertEqual(self.show()["state"], "running")
+
+    def test_removed_on_the_way(self):
+        self.w.seen.clear()
+        self.w.silent.add(LAUNCH)
+        t = self.in_background()
+        harness.wait_for("it is asked",
+                         lambda: (LAUNCH, self.box) in self.w.seen)
+        r = threading.Thread(target=self.a.rm, args=("work",), daemon=True)
+        r.start()
+        harness.wait_for("it is to go",
+                         lambda: self.show()["state"] == "removing")
+        self.w.silent.clear()
+        self.w.crash()
+        self.w.listen()
+        t.join(20)
+        r.join(20)
+        self.get("/v1/sandboxes/work", 404)
+        self.assertEqual(self.names(), ["before"])
 
 
 if __name__ == "__main__":
