@@ -377,9 +377,9 @@ static struct sandbox_row row_of(const struct sandbox *s, const char *spec)
 		.boot_id = s->api->boot_id,
 		.deadline_boot_ms = s->deadline_boot_ms,
 		.deadline_wall_ms = s->deadline_wall_ms,
-		.state = s->state == BOX_PAUSED ? "paused"
-			 : *s->disk             ? "suspended"
-						: "running",
+		.state = *s->disk                 ? "suspended"
+			 : s->state == BOX_PAUSED ? "paused"
+						  : "running",
 		.disk = s->disk,
 		.base = s->base,
 		.parent = s->parent,
