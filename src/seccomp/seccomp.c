@@ -31,6 +31,9 @@ static const struct sock_filter code_fetch[] = {
 static const struct sock_filter code_worker[] = {
 #include "seccomp/worker.inc"
 };
+static const struct sock_filter code_viewer[] = {
+#include "seccomp/viewer.inc"
+};
 
 /* clang-format off */
 #define FILTER(n) \
@@ -50,6 +53,7 @@ FILTER(scribe);
 FILTER(warden);
 FILTER(worker);
 FILTER(fetch);
+FILTER(viewer);
 
 int seccomp_install(const struct seccomp_filter *f)
 {

@@ -27,6 +27,7 @@ extern const struct seccomp_filter filter_scribe;
 extern const struct seccomp_filter filter_warden;
 extern const struct seccomp_filter filter_worker;
 extern const struct seccomp_filter filter_fetch;
+extern const struct seccomp_filter filter_viewer;
 
 /*
  * Installs for this thread. no_new_privs must be set, or CAP_SYS_ADMIN be

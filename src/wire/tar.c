@@ -377,9 +377,10 @@ static void put_sum(struct ustar *h)
 }
 
 /* The length counts its own digits. */
-static void put_pax(struct buf *b, const char *key, const char *value)
+void tar_pax_put(struct buf *b, const char *key, const void *value,
+		 size_t n_value)
 {
-	size_t n = strlen(key) + strlen(value) + 3, len = n + 1, digits;
+	size_t n = strlen(key) + n_value + 3, len = n + 1, digits;
 	char text[24];
 
 	for (digits = 1; digits < 8; digits++) {
@@ -387,7 +388,14 @@ static void put_pax(struct buf *b, const char *key, const char *value)
 		if ((size_t)snprintf(text, sizeof(text), "%zu", len) == digits)
 			break;
 	}
-	buf_printf(b, "%zu %s=%s\n", len, key, value);
+	buf_printf(b, "%zu %s=", len, key);
+	buf_add(b, value, n_value);
+	buf_puts(b, "\n");
+}
+
+static void put_pax(struct buf *b, const char *key, const char *value)
+{
+	tar_pax_put(b, key, value, strlen(value));
 }
 
 static void put_pax_number(struct buf *b, const char *key, int64_t v)
@@ -424,6 +432,14 @@ static void put_extra(struct buf *b, const struct buf *pax)
 
 void tar_head_put(struct buf *b, const struct tar_entry *t)
 {
+	const struct buf none = { 0 };
+
+	tar_head_put_more(b, t, &none);
+}
+
+void tar_head_put_more(struct buf *b, const struct tar_entry *t,
+		       const struct buf *more)
+{
 	struct ustar h = { .type = t->type };
 	struct buf pax = { 0 };
 	size_t n = strlen(t->link);
@@ -446,6 +462,7 @@ void tar_head_put(struct buf *b, const struct tar_entry *t)
 	put_octal(h.gid, sizeof(h.gid), t->gid);
 	memcpy(h.user, t->user, sizeof(h.user));
 	memcpy(h.group, t->group, sizeof(h.group));
+	buf_add(&pax, buf_data(more), buf_len(more));
 	if (buf_len(&pax) > 0)
 		put_extra(b, &pax);
 	put_block(b, &h);

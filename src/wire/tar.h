@@ -81,6 +81,10 @@ void tar_finish(struct tar_entry *t, const struct tar_extra *x);
 
 /* Appends the header, with a pax one in front where ustar cannot say it. */
 void tar_head_put(struct buf *b, const struct tar_entry *t);
+/* The same with further records of the pax header, made by tar_pax_put(). */
+void tar_head_put_more(struct buf *b, const struct tar_entry *t,
+		       const struct buf *more);
+void tar_pax_put(struct buf *b, const char *key, const void *value, size_t n);
 /* How many zeros follow `size` bytes of content. */
 static inline size_t tar_padding(uint64_t size)
 {

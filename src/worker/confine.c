@@ -24,7 +24,7 @@
  * their owner closed. Not MKNOD (devices are skipped), not SETFCAP (file
  * capabilities are dropped).
  */
-#define KEPT_CAPS                                                      \
+#define UNPACK_CAPS                                                    \
 	(1U << CAP_CHOWN | 1U << CAP_DAC_OVERRIDE | 1U << CAP_FOWNER | \
 	 1U << CAP_FSETID)
 
@@ -34,7 +34,6 @@
  */
 static int check_start(struct err *e)
 {
-	struct statx sx;
 
 	if (getuid() != 0 || getpid() != 1)
 		return err_set(e, EPERM,
@@ -44,17 +43,30 @@ static int check_start(struct err *e)
 		return err_set(e, EPERM,
 			       "not in a user namespace of 65536 ids: the "
 			       "warden starts this program");
-	/* Below the root of a mount ".." leads nowhere, for anyone. */
-	if (statx(WORKER_ROOT_FD, "", AT_EMPTY_PATH, STATX_TYPE, &sx) < 0)
-		return err_sys(e, "look at the directory to fill");
+	return 0;
+}
+
+/* Below the root of a mount ".." leads nowhere, for anyone. */
+static int check_mount(int fd, struct err *e)
+{
+	struct statx sx;
+
+	if (statx(fd, "", AT_EMPTY_PATH, STATX_TYPE, &sx) < 0)
+		return err_sys(e, "look at the directory of descriptor %d", fd);
 	if (!S_ISDIR(sx.stx_mode) ||
 	    !(sx.stx_attributes & STATX_ATTR_MOUNT_ROOT))
 		return err_set(e, EINVAL,
-			       "the directory to fill is not a mount of its "
-			       "own");
-	if (close_range(WORKER_SHIM_FD + 1, ~0U, 0) < 0)
-		return err_sys(e, "close descriptors");
+			       "the directory of descriptor %d is not a mount "
+			       "of its own",
+			       fd);
 	return 0;
+}
+
+static int keep_fds(int n, struct err *e)
+{
+	return close_range((unsigned)n, ~0U, 0) < 0
+		       ? err_sys(e, "close descriptors")
+		       : 0;
 }
 
 /* An empty file system, read-only, in front of the host's. */
@@ -103,14 +115,14 @@ static const struct {
 	{ RLIMIT_AS, WORKER_MEMORY_MAX },
 #endif
 	{ RLIMIT_FSIZE, ARCHIVE_BYTES_MAX },
-	{ RLIMIT_NOFILE, WORKER_FILES_MAX },
 	{ RLIMIT_CPU, WORKER_CPU_SECONDS },
 	{ RLIMIT_NPROC, 0 },
 	{ RLIMIT_CORE, 0 },
 };
 
-static int limit_self(struct err *e)
+static int limit_self(uint64_t files, struct err *e)
 {
+	struct rlimit nofile = { files, files };
 	struct sigaction ignore = { .sa_handler = SIG_IGN };
 	size_t i;
 
@@ -120,6 +132,8 @@ static int limit_self(struct err *e)
 		if (setrlimit(limits[i].what, &l) < 0)
 			return err_sys(e, "set limit %d", (int)limits[i].what);
 	}
+	if (setrlimit(RLIMIT_NOFILE, &nofile) < 0)
+		return err_sys(e, "set the limit of files");
 	/* A full pipe's end, or a file over the limit, is an error to report,
 	 * not a death. */
 	if (sigaction(SIGPIPE, &ignore, NULL) < 0 ||
@@ -129,13 +143,13 @@ static int limit_self(struct err *e)
 	return 0;
 }
 
-static int drop_caps(struct err *e)
+static int drop_caps(uint32_t kept, struct err *e)
 {
 	struct __user_cap_header_struct head = {
 		.version = _LINUX_CAPABILITY_VERSION_3,
 	};
 	struct __user_cap_data_struct caps[2] = {
-		{ .effective = KEPT_CAPS, .permitted = KEPT_CAPS },
+		{ .effective = kept, .permitted = kept },
 	};
 	int cap;
 
@@ -155,12 +169,49 @@ static int drop_caps(struct err *e)
 	return 0;
 }
 
+static int lock_in(uint64_t files, uint32_t caps,
+		   const struct seccomp_filter *filter, struct err *e)
+{
+	int r = leave_host(e);
+
+	if (r == 0)
+		r = limit_self(files, e);
+	if (r == 0)
+		r = drop_caps(caps, e);
+	if (r < 0)
+		return r;
+	r = seccomp_install(filter);
+	if (r < 0) {
+		errno = -r;
+		return err_sys(e, "install the system-call filter");
+	}
+	return 0;
+}
+
+int confine_viewer(int n, struct err *e)
+{
+	int r = check_start(e), i;
+
+	for (i = 0; i < n && r == 0; i++)
+		r = check_mount(WORKER_VIEW_FD + i, e);
+	if (r == 0)
+		r = keep_fds(WORKER_VIEW_FD + n, e);
+	/* It reads what its owner closed, and changes nothing. */
+	return r < 0 ? r
+		     : lock_in(WALK_FILES_MAX, 1U << CAP_DAC_READ_SEARCH,
+			       &filter_viewer, e);
+}
+
 int confine(struct err *e)
 {
 	AUTO_CLOSE int root_fd = -1;
 	int r;
 
 	r = check_start(e);
+	if (r == 0)
+		r = check_mount(WORKER_ROOT_FD, e);
+	if (r == 0)
+		r = keep_fds(WORKER_SHIM_FD + 1, e);
 	if (r < 0)
 		return r;
 	/* The warden's descriptor may be an O_PATH one: syncfs() needs more. */
@@ -169,17 +220,6 @@ int confine(struct err *e)
 		errno = -root_fd;
 		return err_sys(e, "open the directory to fill");
 	}
-	r = leave_host(e);
-	if (r == 0)
-		r = limit_self(e);
-	if (r == 0)
-		r = drop_caps(e);
-	if (r < 0)
-		return r;
-	r = seccomp_install(&filter_worker);
-	if (r < 0) {
-		errno = -r;
-		return err_sys(e, "install the system-call filter");
-	}
-	return take_fd(&root_fd);
+	r = lock_in(WORKER_FILES_MAX, UNPACK_CAPS, &filter_worker, e);
+	return r < 0 ? r : take_fd(&root_fd);
 }

@@ -14,6 +14,12 @@
 #include "base/err.h"
 
 /*
+ * The same for a worker that looks at `n` directories, from WORKER_VIEW_FD on:
+ * it may read everything in them, and nothing else.
+ */
+int confine_viewer(int n, struct err *e) MUST_CHECK;
+
+/*
  * The volume's descriptor, opened anew for reading. Each step succeeds, or
  * the worker does not start.
  */

@@ -50,3 +50,11 @@ enum { WORKER_FILES_MAX = 64 };
 /* Files of the image that are read to prepare it. */
 enum { IMAGE_TEXT_MAX = 1024 * 1024 };
 #define SHIM_BYTES_MAX (UINT64_C(16) << 20)
+
+/*
+ * Looking at states: names of the directories on the way down, descriptors of
+ * as many of them, files whose other names are remembered.
+ */
+#define WALK_NAMES_MAX (UINT64_C(256) << 20)
+enum { WALK_OPEN_LEVELS = 64, WALK_FILES_MAX = 512 };
+#define LINKS_BYTES_MAX (UINT64_C(64) << 20)

@@ -1,15 +1,18 @@
 /*
- * carrel-worker: everything that parses foreign archives, in a process that
- * can do nothing else. `carrel-worker unpack` fills an image's volume from a
- * tar on stdin; descriptors and answers are in wire/worker.h.
+ * carrel-worker: everything that parses foreign archives or looks at foreign
+ * trees, in a process that can do nothing else. `carrel-worker unpack` fills
+ * an image's volume from a tar on stdin, `carrel-worker view` looks at states
+ * of disks; descriptors and answers are in wire/worker.h.
  */
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/auto.h"
 #include "base/log.h"
 #include "wire/worker.h"
 #include "worker/confine.h"
+#include "worker/look.h"
 #include "worker/prepare.h"
 #include "worker/unpack.h"
 
@@ -48,7 +51,7 @@ static int fill(struct job *j, struct err *e)
 	return report_done(j->report, j->n.entries, j->n.bytes, e);
 }
 
-static int work(struct report *report, struct err *e)
+static int unpack_image(struct report *report, struct err *e)
 {
 	static struct job job; /* too large for a stack */
 	int r;
@@ -65,16 +68,55 @@ static int work(struct report *report, struct err *e)
 	return r;
 }
 
-int main(int argc, char **argv)
+static int run_unpack(const char *arg)
 {
 	struct report report = { .fd = STDOUT_FILENO };
 	struct err e = { 0 };
 
-	log_init("worker", LOG_INFO);
-	if (argc != 2 || strcmp(argv[1], "unpack") != 0)
-		die("usage: worker unpack (the warden starts this program)");
-	if (work(&report, &e) == 0)
+	(void)arg;
+	if (unpack_image(&report, &e) == 0)
 		return 0;
 	report_error(&report, &e);
 	return 1;
+}
+
+static int view_states(struct look *l, const char *sides, struct err *e)
+{
+	int r = look_describe(l, sides, e);
+
+	if (r == 0)
+		r = confine_viewer(2 * (int)l->n, e);
+	if (r < 0)
+		return err_wrap(e, "confine the worker");
+	return look(l, STDIN_FILENO, e);
+}
+
+static int run_view(const char *sides)
+{
+	static struct look l = { .say.fd = STDOUT_FILENO };
+	struct err e = { 0 };
+	int r = view_states(&l, sides, &e);
+	int told = say_end(&l.say, &e);
+
+	buf_done(&l.say.b);
+	return r < 0 || told < 0;
+}
+
+static const struct {
+	const char *name;
+	int (*run)(const char *arg); /* its exit code */
+} modes[] = {
+	{ "unpack", run_unpack },
+	{ "view", run_view },
+};
+
+int main(int argc, char **argv)
+{
+	size_t i;
+
+	log_init("worker", LOG_INFO);
+	for (i = 0; argc > 1 && i < ARRAY_LEN(modes); i++)
+		if (strcmp(argv[1], modes[i].name) == 0)
+			return modes[i].run(argc > 2 ? argv[2] : "");
+	die("usage: worker MODE (the warden starts this program)");
 }
