@@ -5,7 +5,8 @@
 #include "base/auto.h"
 
 static const struct builtin builtins[] = {
-	{ "ps", builtin_ps, false }, /* [all] */
+	{ "ps", builtin_ps, false },            /* [all] */
+	{ "drive.door", builtin_drive, false }, /* wire/drive.h */
 	/* wire/file.h */
 	{ "file.stat", builtin_file, false },
 	{ "file.list", builtin_file, false },

@@ -35,4 +35,4 @@ struct builtin {
 /* NULL when there is none of this name. */
 const struct builtin *builtin_find(const char *name);
 
-builtin_fn builtin_ps, builtin_file;
+builtin_fn builtin_ps, builtin_file, builtin_drive;

@@ -3,6 +3,8 @@
  * and its own descriptors to the agent (agent/broker.h), forwards signals, and
  * ends as the command ends. Where stdin is a terminal the command gets one of
  * its own (sudo_tty.c), because it runs in another session.
+ *
+ * Called `drive`, the same program is that command (sudo_drive.c).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -16,6 +18,7 @@
 
 #include "agent/broker.h"
 #include "agent/sudo_args.h"
+#include "agent/sudo_drive.h"
 #include "agent/sudo_tty.h"
 #include "base/auto.h"
 #include "base/buf.h"
@@ -234,9 +237,12 @@ int main(int argc, char **argv)
 	struct session s = { .tty = TTY_NONE };
 	struct request q = { 0 };
 	struct err e = { 0 };
+	const char *name = argc > 0 ? strrchr(argv[0], '/') : NULL;
 	int cwd, r;
 
 	fill_stdio();
+	if (argc > 0 && strcmp(name ? name + 1 : argv[0], "drive") == 0)
+		return drive_main(argc, argv);
 	if (request_parse(&q, argc, argv, &e) < 0) {
 		complain(e.msg, "");
 		return 1;

@@ -61,6 +61,7 @@ struct agent_link {
 	struct chan **slot; /* by the low bits of agent_no */
 	unsigned n_slots, n_chans;
 	unsigned n_watchers; /* of them, those that wait for an exit only */
+	unsigned n_own;      /* and those of the daemon itself */
 	unsigned n_connections;
 	uint32_t generation;
 	bool starved;       /* who has ops->drained was told to wait */
@@ -104,7 +105,7 @@ void agent_left(struct agent_link *g, const struct chan *ch);
 /* Has anybody to do with its processes? */
 static inline bool agent_has_clients(const struct agent_link *g)
 {
-	return g->n_chans > g->n_watchers || !list_empty(&g->relays);
+	return g->n_chans > g->n_watchers + g->n_own || !list_empty(&g->relays);
 }
 /* How many processes have been started and not exited, as far as we know. */
 unsigned agent_processes(const struct agent_link *g);

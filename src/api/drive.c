@@ -14,54 +14,6 @@
 
 /* --- paths --- */
 
-static bool part_ok(const char *p, size_t n)
-{
-	if (n == 0 || n > DRIVE_PART_MAX)
-		return false;
-	return !(n == 1 && p[0] == '.') && !(n == 2 && !memcmp(p, "..", 2));
-}
-
-static bool text_ok(const char *s)
-{
-	const char *p;
-
-	for (p = s; *p; p++)
-		if ((unsigned char)*p < 0x20 || *p == 0x7f)
-			return false;
-	/* The last character of all is the end of a range of names. */
-	return str_is_utf8(s, strlen(s)) && !strstr(s, "\xf4\x8f\xbf\xbf");
-}
-
-int drive_path_check(const char *path, bool prefix, struct err *e)
-{
-	const char *p = path;
-
-	if (strlen(path) > DRIVE_PATH_MAX)
-		return err_set(e, ENAMETOOLONG,
-			       "a path of the drive has more than %d bytes",
-			       DRIVE_PATH_MAX);
-	if (!text_ok(path))
-		return err_set(e, EINVAL,
-			       "a path of the drive is not UTF-8, or has "
-			       "control characters");
-	while (*p || !prefix) {
-		size_t n = strcspn(p, "/");
-
-		if (!part_ok(p, n))
-			return err_set(
-				e, EINVAL,
-				"'%.100s' is no path of the drive: it is "
-				"relative, without empty parts, '.' "
-				"and '..'",
-				path);
-		p += n;
-		if (*p == '\0')
-			return 0;
-		p++;
-	}
-	return 0;
-}
-
 int drive_path_join(char out[DRIVE_PATH_CAP], const char *to,
 		    const char *source, struct err *e)
 {
@@ -270,7 +222,7 @@ static void log_removal(struct api *a, const struct drive_who *by,
 			.type = type,
 			.box = *by->sandbox ? box_by_id(a, by->sandbox) : NULL,
 			.who = &by->who,
-			.request_id = by->request,
+			.request_id = *by->request ? by->request : NULL,
 			.data = json_pack("{s:s, s:s, s:I}", "project",
 					  row->project, "path", row->path,
 					  "version", (json_int_t)row->version),

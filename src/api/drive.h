@@ -2,11 +2,12 @@
  * The drive: named files of a project that outlive every sandbox, each with
  * its versions.
  *
- *	drive.c		paths, rows, shares of projects, what is no longer used
+ *	drive.c		rows, shares of projects, what is no longer used
  *	drive_put.c	bytes on their way in: a file without a name until all
  *			of it is on disk, then a row
  *	drive_send.c	bytes on their way out, to a client
  *	drive_copy.c	between the drive and a sandbox
+ *	drive_door.c	what a sandbox asks for itself
  *	h_drive.c	requests
  *
  * Contents are files state_dir/drive/PROJECT_SHA256 (a project's name has no
@@ -24,17 +25,17 @@
 #include "api/audit.h"
 #include "api/call.h"
 #include "api/disk_sync.h"
+#include "api/drive_door.h"
 #include "base/err.h"
 #include "base/list.h"
 #include "base/sha.h"
 #include "http/server.h"
 #include "registry/drive.h"
+#include "spec/grant.h"
 
 struct api;
 
 enum {
-	DRIVE_PATH_MAX = DRIVE_PATH_CAP - 1,
-	DRIVE_PART_MAX = 255,
 	DRIVE_ROWS_MAX = 100000, /* versions of a project, removals too */
 	DRIVE_PUTS_MAX = 64,     /* on their way in, of all */
 	DRIVE_LIST_MAX = 1000,   /* files in one answer */
@@ -56,12 +57,6 @@ struct drive {
 
 int drive_start(struct api *a, struct err *e) MUST_CHECK;
 
-/*
- * UTF-8 of at most DRIVE_PATH_MAX bytes, parts between single slashes, none of
- * them empty, "." or "..", no control bytes. `prefix`: may be empty or end in
- * a slash.
- */
-int drive_path_check(const char *path, bool prefix, struct err *e) MUST_CHECK;
 /*
  * "dir/" and the last part of `source` become "dir/part"; "" is the top of the
  * drive. Checked.

@@ -90,6 +90,7 @@ static void awake(struct sandbox *s)
 	meter_plan(s);
 	note(s, "sandbox.resume", "paused_ms",
 	     since > 0 && now > since ? now - since : 0);
+	drive_door_open(s);
 	if (!p->unheard)
 		return;
 	p->unheard = false;

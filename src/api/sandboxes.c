@@ -73,6 +73,7 @@ static void drop(struct sandbox *s)
 
 	timer_del(&a->loop, &s->deadline);
 	warden_cancel(&s->call);
+	drive_door_close(s);
 	list_del(&s->all);
 	list_del(&s->by_id);
 	list_del(&s->by_name);
@@ -634,4 +635,5 @@ void box_adopt(struct sandbox *s, bool paused)
 			 e.msg);
 	else
 		proc_log_resume(s);
+	drive_door_open(s);
 }

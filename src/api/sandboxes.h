@@ -82,7 +82,8 @@ struct sandbox {
 	struct warden_call call; /* launch, then kill */
 	struct agent_link agent;
 	struct pause pause;
-	unsigned n_ports; /* connections to its ports */
+	struct drive_door *door; /* or NULL */
+	unsigned n_ports;        /* connections to its ports */
 	box_ready_fn *ready;
 	void *ready_arg;
 	struct list waiters;

@@ -265,6 +265,7 @@ int box_set_up(struct sandbox *s,
 	struct set_up *u;
 	int r;
 
+	drive_door_open(s);
 	if (json_array_size(s->spec.files) == 0) {
 		start_all(s);
 		return 1;

@@ -5,6 +5,7 @@
 
 #include "base/auto.h"
 #include "base/base64.h"
+#include "spec/grant.h"
 #include "spec/spec.h"
 
 /* A string without a NUL in it, which C would cut. */
@@ -109,6 +110,26 @@ int check_start(const json_t *v, struct err *e)
 			return err_set(e, EINVAL,
 				       "start: not a command of 1 to %d bytes",
 				       SPEC_START_BYTES);
+	}
+	return 0;
+}
+
+int check_drive(const json_t *v, struct err *e)
+{
+	struct drive_grant g;
+	const json_t *val;
+	size_t i;
+
+	if (!json_is_array(v) || json_array_size(v) > SPEC_DRIVE_MAX)
+		return err_set(e, EINVAL, "drive: not a list of at most %d",
+			       SPEC_DRIVE_MAX);
+	json_array_foreach ((json_t *)v, i, val) {
+		if (!is_text(val) ||
+		    drive_grant_parse(json_string_value(val), &g) < 0)
+			return err_set(e, EINVAL,
+				       "drive: not the start of a path of the "
+				       "drive, perhaps with :ro or :rw (\"/\" "
+				       "is all of it)");
 	}
 	return 0;
 }

@@ -159,6 +159,12 @@ const struct spec_field spec_fields[] = {
 	  .check = check_start,
 	  .arg = "COMMAND",
 	  .help = "a line for the shell, run in the background when it runs" },
+	{ .name = "drive",
+	  .kind = SPEC_LIST,
+	  AT(drive),
+	  .check = check_drive,
+	  .arg = "PREFIX[:rw]",
+	  .help = "what its `drive` command may read, or write, of the drive" },
 	{ .name = "sudo",
 	  .kind = SPEC_BOOL,
 	  AT(sudo),
@@ -207,6 +213,7 @@ void spec_defaults(struct spec *s, const struct conf *c)
 static void disown(struct spec *s)
 {
 	s->env = s->labels = s->ports = s->start = s->files = NULL;
+	s->drive = NULL;
 }
 
 void spec_done(struct spec *s)
@@ -216,6 +223,7 @@ void spec_done(struct spec *s)
 	json_decref(s->ports);
 	json_decref(s->start);
 	json_decref(s->files);
+	json_decref(s->drive);
 	disown(s);
 }
 
@@ -232,6 +240,7 @@ void spec_copy(struct spec *to, const struct spec *from)
 	json_incref(to->ports);
 	json_incref(to->start);
 	json_incref(to->files);
+	json_incref(to->drive);
 	to->labels = json_copy(from->labels);
 }
 

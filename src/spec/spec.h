@@ -24,6 +24,7 @@ enum {
 	SPEC_LABEL_CAP = 256, /* a label's value with its NUL */
 	SPEC_PORTS_MAX = 32,
 	SPEC_START_MAX = 16,
+	SPEC_DRIVE_MAX = 16,
 	SPEC_START_BYTES = 8 * 1024, /* a command */
 	SPEC_FILES_MAX = 64,
 	SPEC_FILES_BYTES = 192 * 1024, /* of all together */
@@ -53,6 +54,7 @@ struct spec {
 	json_t *ports;  /* object: names to numbers */
 	json_t *start;  /* array of strings: commands for a shell */
 	json_t *files;  /* array of objects; NULL once they are written */
+	json_t *drive;  /* array of strings: spec/grant.h */
 };
 
 enum spec_kind {

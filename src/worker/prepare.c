@@ -128,6 +128,9 @@ static int install_shim(int root_fd, int shim_fd, struct err *e)
 		return r;
 	if (fchown(fd, 0, 0) < 0 || fchmod(fd, 0755) < 0)
 		return err_sys(e, "set owner and mode of /usr/local/bin/sudo");
+	/* The same program by its other name; an image's own stays. */
+	if (symlinkat("sudo", dir_fd, "drive") < 0 && errno != EEXIST)
+		return err_sys(e, "make /usr/local/bin/drive");
 	return 0;
 }
 

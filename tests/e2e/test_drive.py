@@ -2,14 +2,16 @@
 """The drive: files of a project that outlive its sandboxes, with versions."""
 
 import hashlib
-import http.client
 import json
 import os
-import socket
+import struct
 import threading
+import time
+import unittest
 import urllib.parse
 
 import harness
+from fake_warden import Api
 from harness import SLOW, wait_for
 from test_log import settled
 
@@ -310,6 +312,245 @@ class Drive(DriveCase):
         i.cli("drive", "get", "docs/x", "w", "/home/user/y", check=0)
         self.assertEqual(i.sh("w", "cat y").out, "inside\n")
         i.cli("drive", "put", i.dir, "x", check=1)
+
+
+class Inside(DriveCase):
+    CONF = {"drive_size": "8M", "drive_versions": 3}
+
+    def box(self, *grants, **spec):
+        box = self.i.create(drive=list(grants), **spec)
+        wait_for("the door is open", lambda: "carrel-drive" in
+                 self.i.sh(box, "cat /proc/net/unix").out, 20 * SLOW)
+        return box
+
+    def test_round(self):
+        box = self.box("shared:rw", "docs")
+        p = self.i.sh(box, "echo hello > x; drive put x shared/ && "
+                           "drive get shared/x y && cmp x y && "
+                           "seq 300000 | drive put - shared/big && "
+                           "seq 300000 | sha256sum; "
+                           "drive get shared/big - | sha256sum; drive ls; "
+                           "drive rm shared/x; drive get shared/x z; ls")
+        out = p.out.splitlines()
+        self.assertEqual(out[0], "shared/x: version 1, 6 bytes")
+        self.assertEqual(out[2], out[3], p.out + p.err)
+        self.assertEqual([x.split()[-1] for x in out[4:6]],
+                         ["shared/big", "shared/x"])
+        self.assertIn("no file shared/x", p.err)
+        self.assertEqual(out[6:], ["x", "y"])
+        self.assertEqual(self.get("shared/x", "?version=1"), b"hello\n")
+        seen = self.versions("shared/x")[0]
+        self.assertEqual((seen["removed"], seen["sandbox"], seen["who"]),
+                         (True, box, f"sandbox:{box}"))
+        put = [e for e in settled(self.i) if e["type"] == "drive.put"][-1]
+        self.assertEqual((put["sandbox"], put["who"], put["data"]["path"]),
+                         (box, f"sandbox:{box}", "shared/big"))
+
+    def test_grants(self):
+        self.put("docs/a", b"a")
+        self.put("docs-2/b", b"b")
+        self.put("docs.txt", b"c")
+        self.put("secret/c", b"c")
+        self.put("one", b"one")
+        box = self.box("docs:ro", "one")
+        sh = lambda text: self.i.sh(box, text)
+        self.assertEqual(sh("drive get docs/a -; drive get one -").out, "aone")
+        self.assertEqual([x.split()[-1] for x in
+                          sh("drive ls").out.splitlines()], ["docs/a", "one"])
+        self.assertEqual(sh("drive ls secret").out, "")
+        for bad in ("get secret/c -", "get docs-2/b -", "get docs.txt -",
+                    "get docs/../secret/c -", "get /docs/a -", "rm docs/a",
+                    "put /etc/passwd docs/a", "put /etc/passwd one",
+                    "put /etc/passwd secret/c", "get docs/nothing -"):
+            p = sh("drive " + bad)
+            self.assertEqual((p.returncode, p.out), (1, ""), (bad, p.err))
+            self.assertRegex(p.err, "may not|is no path|no file")
+        self.assertEqual(self.get("docs/a"), b"a")
+        # One without a grant has no drive at all.
+        p = self.i.sh(self.i.create(), "drive ls")
+        self.assertEqual(p.returncode, 1)
+        self.assertIn("create --drive", p.err)
+        for bad in (["../x"], [":rw"], [""], ["a//b"], [1], "x", ["a"] * 17):
+            r = self.i.api("POST", "/v1/sandboxes", {"drive": bad})
+            self.assertEqual(r.status, 400, (bad, r))
+
+    def test_other_projects(self):
+        red = self.key("red")
+        self.put("shared/x", b"default")
+        self.put("shared/x", b"red", red)
+        r = self.i.api("POST", "/v1/sandboxes", {"drive": ["/:rw"]}, red)
+        box = r.json["id"]
+        wait_for("the door is open", lambda: self.i.sh(
+            box, "drive get shared/x -").out == "red", 20 * SLOW)
+        self.i.sh(box, "echo new | drive put - shared/x")
+        self.assertEqual(self.get("shared/x"), b"default")
+        self.assertEqual(self.get("shared/x", headers=red), b"new\n")
+
+    def test_full_and_conditions(self):
+        box = self.box("/:rw")
+        p = self.i.sh(box, "head -c 9000000 /dev/urandom | drive put - big")
+        self.assertEqual(p.returncode, 1)
+        self.assertIn("full", p.err)
+        self.i.sh(box, "echo 1 | drive put - f")
+        self.assertEqual(self.i.sh(
+            box, "echo 2 | drive put --if-version 1 - f").returncode, 0)
+        p = self.i.sh(box, "echo 3 | drive put --if-version 1 - f")
+        self.assertIn("version 2", p.err)
+        self.assertEqual(self.i.sh(
+            box, "drive get --version 1 f -").out, "1\n")
+        self.assertFalse([n for n in self.contents() if n.startswith("new-")])
+
+    def test_clients_that_leave(self):
+        box = self.box("/:rw")
+        self.i.sh(box, "head -c 4000000 /dev/urandom | drive put - big")
+        p = self.i.sh(box, "(echo x; sleep 100) | drive put - cut & "
+                           "sleep 0.2; kill $!; drive get big - | head -c 10 "
+                           "| wc -c; drive ls")
+        self.assertIn("10\n", p.out, p.err)
+        self.assertNotIn("cut", p.out)
+        # Many at once wait for each other.
+        p = self.i.sh(box, "for n in 1 2 3 4 5 6 7 8; do (echo $n | "
+                           "drive put - many/$n >/dev/null || echo bad) & "
+                           "done; wait; drive ls many | wc -l")
+        self.assertEqual(p.out, "8\n", p.err)
+
+    def test_survives(self):
+        """The api role and the door may die; the next one is there soon."""
+        box = self.box("/:rw")
+        self.i.kill_role("carrel-api")
+        self.i.wait_ready()
+        wait_for("it is back", lambda: self.i.sh(
+            box, "echo 1 | drive put - f").returncode == 0, 30 * SLOW)
+        self.assertEqual(self.get("f"), b"1\n")
+
+    def test_idle(self):
+        """A door is no client: it does not keep a sandbox awake."""
+        box = self.box("/:rw", **{"idle-timeout": "1s"})
+        wait_for("it is idle", lambda: self.i.api(
+            "GET", f"/v1/sandboxes/{box}").json["state"] == "ended", 30 * SLOW)
+
+
+def pack_str(text):
+    raw = text if isinstance(text, bytes) else text.encode()
+    return struct.pack("<I", len(raw)) + raw + b"\0"
+
+
+def record(kind, body=b""):
+    return struct.pack("<IB", 1 + len(body), kind) + body
+
+
+def request(op, path, after="", version=None):
+    return record(1, struct.pack("<BBQ", op, version is not None,
+                                 version or 0) + pack_str(path)
+                  + pack_str(after))
+
+
+PUT, GET, LS, RM = 1, 2, 3, 4
+DATA, END, GONE, FILE, ERROR, DONE = 2, 3, 4, 5, 6, 7
+
+
+class Door:
+    """An agent that is the sandbox's own: it says what it likes."""
+
+    def __init__(self, *says):
+        self.says, self.heard, self.killed = says, b"", False
+
+    def __call__(self, peer):
+        peer.hello()
+        channel, self.argv, _ = peer.spawned()
+        peer.send(harness.STARTED, channel, struct.pack("<II", 2, 1))
+        at = 0
+        for data in self.says:
+            peer.output(channel, data, 1, at)
+            at += len(data)
+        while True:
+            kind, _, payload = peer.recv()[:3]
+            if kind == harness.INPUT:
+                self.heard += payload[8:]
+            elif kind == harness.SIGNAL:
+                self.killed = True
+                peer.exit(channel, 1)
+                return
+
+    def answers(self):
+        """Kinds, and the codes of errors."""
+        at, out = 0, []
+        while len(self.heard) - at >= 5:
+            n, kind = struct.unpack_from("<IB", self.heard, at)
+            if len(self.heard) - at < 4 + n:
+                break
+            out.append((kind, struct.unpack_from("<I", self.heard, at + 5)[0])
+                       if kind == ERROR else kind)
+            at += 4 + n
+        return out
+
+
+class HostileDoor(unittest.TestCase):
+    def setUp(self):
+        self.a = Api()
+        self.addCleanup(self.a.stop)
+
+    def put(self, path, data):
+        r = self.a.api("PUT", f"/v1/drive/files/{path}", data)
+        self.assertEqual(r.status, 200, r)
+
+    def open(self, *says, grants=("mine:rw", "docs")):
+        door = Door(*says)
+        self.a.warden.behave = door
+        r = self.a.api("POST", "/v1/sandboxes", {"drive": list(grants)})
+        self.assertEqual(r.status, 201, r)
+        return door
+
+    def test_what_it_may_not(self):
+        """The spec counts, whatever the agent says."""
+        self.put("secret", b"s")
+        self.put("docs/a", b"a")
+        asks = [request(GET, "secret"), request(GET, "../secret"),
+                request(GET, "docs/../secret"), request(GET, "/secret"),
+                request(GET, ""), request(RM, "docs/a"),
+                request(PUT, "docs/a"), request(PUT, "mine"[:3]),
+                request(PUT, "mine/\x01"), request(LS, "../"),
+                request(GET, "docs/a")]
+        door = self.open(*asks)
+        wait_for("all are answered", lambda: DONE in door.answers(), 20 * SLOW)
+        got = door.answers()
+        self.assertEqual([g[1] for g in got[:10]],
+                         [13, 22, 22, 22, 22, 13, 13, 13, 22, 22], got)
+        self.assertEqual(got[10:], [FILE, DATA, DONE])
+        self.assertEqual(door.argv, ["drive.door"])
+
+    def test_out_of_turn(self):
+        """Words that come too late are dropped."""
+        door = self.open(record(DATA, b"x"), record(END), record(GONE),
+                         request(PUT, "mine/cut"), record(DATA, b"x"),
+                         record(GONE), record(DATA, b"y"), record(END),
+                         request(PUT, "mine/whole"), record(DATA, b"x"),
+                         record(END), request(LS, ""))
+        wait_for("all are answered", lambda: door.answers().count(DONE) == 3,
+                 20 * SLOW)
+        self.assertEqual(door.answers(), [DONE, FILE, DONE, FILE, DONE])
+        r = self.a.api("GET", "/v1/drive?recursive=true")
+        self.assertEqual([e["path"] for e in r.json["entries"]],
+                         ["mine/whole"])
+
+    def test_nonsense(self):
+        for bad in (b"\xff\xff\xff\xff", record(FILE), record(99),
+                    record(ERROR, struct.pack("<I", 1) + pack_str("x")),
+                    record(DONE, b"\0"), record(DATA), bytes(100),
+                    request(PUT, "mine/x") + request(PUT, "mine/y"),
+                    request(9, "x"), request(GET, "a" * 1025),
+                    request(GET, "a\0b")):
+            door = self.open(bad)
+            wait_for(f"{bad[:20]} ends it", lambda: door.killed, 20 * SLOW)
+        self.assertEqual(os.listdir(f"{self.a.state_dir}/drive"), [])
+
+    def test_pace(self):
+        """It cannot ask faster than a person would like to wait."""
+        start = time.monotonic()
+        door = self.open(*[request(LS, "")] * 60)
+        wait_for("all are answered", lambda: len(door.answers()) == 60,
+                 60 * SLOW)
+        self.assertGreater(time.monotonic() - start, 0.8)
 
 
 if __name__ == "__main__":
