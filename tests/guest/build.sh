@@ -19,7 +19,8 @@ echo "guest: bootstrapping Debian 12 (once)"
 mmdebstrap --quiet --variant=minbase --include="$packages" \
 	bookworm "$root"
 
-# What the tests need from the guest: it runs them and powers off. The payload
+# What the tests need from the guest: it runs them (again after a reboot, when
+# they ask for one) and powers off. The payload
 # (the second disk) is a tar of what was built here.
 cat >"$root/etc/systemd/system/guest-test.service" <<'EOF'
 [Unit]
@@ -30,7 +31,7 @@ Type=oneshot
 StandardOutput=journal+console
 StandardError=journal+console
 ExecStart=/bin/sh -c 'until [ -e /dev/virtio-ports/results ] && [ -e /dev/disk/by-id/virtio-payload ]; do sleep 0.1; done; mkdir -p /payload && tar -C /payload -xf /dev/disk/by-id/virtio-payload && exec /payload/inside.sh >/dev/virtio-ports/results'
-ExecStopPost=/bin/systemctl poweroff --no-block
+ExecStopPost=/bin/sh -c 'if [ -e /run/again ]; then systemctl reboot --no-block; else systemctl poweroff --no-block; fi'
 TimeoutStartSec=infinity
 [Install]
 WantedBy=multi-user.target

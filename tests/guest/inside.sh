@@ -202,6 +202,68 @@ tap() {
 	done </tmp/tap
 }
 
+# --- state
+
+snapshot_and_rollback() {
+	in_box 'echo kept > state' && carrel snapshot "$box" before &&
+		in_box 'echo changed > state; echo new > more' || return 1
+	carrel diff before "$box" >/tmp/diff
+	grep '^M.*/home/user/state$' /tmp/diff && grep '^A.*/home/user/more$' /tmp/diff ||
+		{ cat /tmp/diff; return 1; }
+	carrel rollback "$box" before && is kept "$(in_box 'cat state; ls more 2>/dev/null')" &&
+		is "$box" "$(carrel ls -q)"
+}
+
+forks() {
+	carrel fork "$box" --count 2 --name try || return 1
+	in_box 'echo other > state'
+	is kept "$(carrel exec try-1 -- cat state)" &&
+		is kept "$(carrel exec try-2 -- cat state)" || return 1
+	carrel exec try-2 -- sh -c 'echo better > result' &&
+		carrel merge try-2 "$box" --path /home/user/result &&
+		is better "$(in_box 'cat result')" &&
+		carrel rm try-1 try-2
+}
+
+state_is() { carrel inspect "$box" | grep -q "\"state\": \"$1\""; }
+pause_and_wake() {
+	carrel exec -d "$box" -- sleep 1000 && carrel pause "$box" && state_is paused &&
+		grep -l '^frozen 1' /sys/fs/cgroup/system.slice/carrel-box.service/b*/cgroup.events &&
+		is awake "$(in_box 'echo awake')" && state_is running &&
+		in_box 'pidof sleep'
+}
+
+suspend_and_wake() {
+	in_box 'echo on disk > state' && carrel pause --disk-only "$box" && state_is suspended &&
+		is "on disk" "$(in_box 'cat state')" && ! in_box 'pidof sleep'
+}
+
+# Snapshots are in the sandbox's limit.
+snapshots_count() {
+	other=$(carrel create --disk 32M) || return 1
+	carrel exec "$other" -- dd if=/dev/zero of=a bs=64k count=320 &&
+		carrel snapshot "$other" full &&
+		! carrel exec "$other" -- sh -c 'rm a; sync; dd if=/dev/zero of=b bs=64k count=320' || return 1
+	carrel rm "$other" && carrel snapshot rm full
+}
+
+leave_for_reboot() {
+	keep=$(carrel create --name keep --persist) &&
+		carrel exec keep -- sh -c 'echo persists > state; sync' &&
+		sleeper=$(carrel create --name sleeper) &&
+		carrel exec sleeper -- sh -c 'echo suspended > state' &&
+		carrel pause --disk-only sleeper && carrel create --name forgotten &&
+		carrel snapshot sleeper point
+}
+
+after_reboot() {
+	is "keep sleeper" "$(carrel ls --json | grep -o '"name": "[a-z]*"' | cut -d'"' -f4 | sort | paste -sd' ')" &&
+		is persists "$(carrel exec keep -- cat state)" &&
+		is suspended "$(carrel exec sleeper -- cat state)" || return 1
+	copy=$(carrel create --snapshot point) &&
+		is suspended "$(carrel exec "$copy" -- cat state)"
+}
+
 # --- restarting
 
 tick() { in_box 'wc -c < /tmp/tick'; }
@@ -297,6 +359,19 @@ kill_switch() {
 	[ $took -lt 5000 ] && ! pgrep -f 'b() { b'
 }
 
+# The second half, behind a reboot. A third boot would be a crash.
+if [ -e /var/lib/guest-tests ]; then
+	read -r n </var/lib/guest-tests
+	[ ! -e /var/lib/guest-rebooted ] || exit 1
+	touch /var/lib/guest-rebooted
+	t "the daemon is back after a reboot" until_ok 240 carrel ls
+	t "what was kept on disk is there, the rest is gone" after_reboot
+	t "all of it can be removed" carrel rm --all --force
+	t "the log is whole over the reboot" carrel log verify
+	echo "1..$n"
+	exit
+fi
+
 t "systemd, cgroup v2, kernel 6.1" machine_is_normal
 t "install" install_it
 t "start under systemd" start_it
@@ -336,6 +411,11 @@ t "kill -9 of the supervisor" restart_keeps_sandboxes kill_role carreld
 t "an open exec goes on when the warden dies" open_exec_goes_on
 t "a client goes on when the api dies" stream_survives_api
 t "upgrade to another build" upgrade_it
+t "snapshot, diff, rollback" snapshot_and_rollback
+t "fork, merge" forks
+t "pause, wake" pause_and_wake
+t "disk-only pause, wake" suspend_and_wake
+t "snapshots count in the disk limit" snapshots_count
 t "rm" carrel rm work
 t "the log is whole after all that" log_is_whole
 t "kill switch over a fork bomb" kill_switch
@@ -343,5 +423,7 @@ t "nothing is left" nothing_left
 tap test_posture.py
 tap test_escape.py Escape.
 t "no unit failed" sh -c '! systemctl --failed --no-legend | grep .'
-echo "1..$n"
+t "something is left on disk for a reboot" leave_for_reboot
+echo "$n" >/var/lib/guest-tests
+touch /run/again
 journalctl -u carrel.service --no-pager -n 200 >/dev/console 2>&1
