@@ -269,14 +269,16 @@ static int parse_text(const struct spec_field *f, const char *v, uint64_t *n)
 static int parse_number(const struct spec_field *f, const json_t *v,
 			uint64_t *n)
 {
-	double d = json_number_value(v);
+	double d = json_number_value(v), off;
 
 	if (f->kind == SPEC_MILLI || f->kind == SPEC_TIME)
 		d *= 1000;
-	if (!(d >= 0) || d > 9e15 || d != (double)(uint64_t)d)
+	if (!(d >= 0) || d > 9e15)
 		return -EINVAL;
-	*n = (uint64_t)d;
-	return 0;
+	/* 2.03 is not 2030 thousandths to the last bit. */
+	*n = (uint64_t)(d + 0.5);
+	off = d - (double)*n;
+	return off < 1e-6 && off > -1e-6 ? 0 : -EINVAL;
 }
 
 static int take_json(struct spec *s, const struct spec_field *f, json_t *v,

@@ -137,6 +137,30 @@ static void test_all(void)
 	spec_done(&s);
 }
 
+/* Thousandths survive being written down and read again: all of them. */
+static void test_fractions(void)
+{
+	unsigned i, bad = 0;
+
+	for (i = 50; i < 4000; i++) {
+		struct spec s = { 0 }, again = { 0 };
+		struct err e = { 0 };
+		json_t *j;
+
+		base(&s);
+		s.cpus_milli = i;
+		j = spec_to_json(&s);
+		base(&again);
+		bad += spec_from_json(&again, j, &e) < 0 ||
+		       again.cpus_milli != i;
+		json_decref(j);
+		spec_done(&s);
+		spec_done(&again);
+	}
+	CHECK(bad == 0);
+	refused("{\"cpus\": 0.0505}", EINVAL, "cpus");
+}
+
 static void test_patch(void)
 {
 	AUTO(spec_done) struct spec s;
@@ -163,6 +187,7 @@ int main(void)
 {
 	test_refused();
 	test_all();
+	test_fractions();
 	test_patch();
 	return CHECK_DONE();
 }
