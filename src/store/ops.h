@@ -51,6 +51,10 @@ void rel_path(char out[REL_PATH], const char *part, const char *id);
 /* part/ID, made if `make`: to make a tree in. */
 int tree_dir(struct store *s, const char *part, const char *id, bool make,
 	     struct err *e) MUST_CHECK;
+/* part/ID/tree, empty and under a limit: an O_PATH descriptor. Leaves what it
+ * made to a discard. */
+int tree_make(struct store *s, const char *part, const char *id, uint64_t bytes,
+	      struct err *e) MUST_CHECK;
 int tree_open(struct store *s, const char *part, const char *id, int flags,
 	      struct err *e) MUST_CHECK;
 /* A rename into trash/: 0 or -errno. */

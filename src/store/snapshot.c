@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -107,6 +108,44 @@ int store_snapshot_clear(struct store *s, struct err *e)
 	}
 	if (r != -ENOENT)
 		return err_set(e, -r, "clear snap/: %s", strerror(-r));
+	return 0;
+}
+
+int store_volume_mark(struct store *s, const char *id, struct err *e)
+{
+	AUTO_CLOSE int dir_fd = tree_dir(s, "box", id, false, e);
+
+	return dir_fd < 0 ? dir_fd : note_write(dir_fd, note_of, id, e);
+}
+
+/* With the note in it already, a rename makes it a snapshot. */
+int store_volume_keep(struct store *s, const char *id, struct err *e)
+{
+	AUTO_CLOSE int dir_fd = tree_dir(s, "box", id, false, e);
+	AUTO_CLOSE int fd = -1;
+	char from[REL_PATH], to[REL_PATH], of[ID_CAP];
+	int r = dir_fd < 0 ? dir_fd
+			   : note_read(dir_fd, note_of, of, sizeof(of));
+
+	if (r < 0)
+		return dir_fd < 0
+			       ? dir_fd
+			       : err_set(e, -r, "volume %s is not marked", id);
+	fd = tree_open(s, "box", id, O_RDONLY, e);
+	if (fd < 0)
+		return fd;
+	r = s->ops->seal(fd, e);
+	if (r < 0)
+		return err_wrap(e, "volume %s", id);
+	/* The one that it was launched from; it has all of that, and more. */
+	r = tree_discard(s, part, id);
+	if (r < 0 && r != -ENOENT)
+		return err_set(e, -r, "discard snapshot %s: %s", id,
+			       strerror(-r));
+	rel_path(from, "box", id);
+	rel_path(to, part, id);
+	if (renameat2(s->root_fd, from, s->root_fd, to, RENAME_NOREPLACE) < 0)
+		return err_sys(e, "keep volume %s", id);
 	return 0;
 }
 

@@ -112,9 +112,8 @@ int tree_dir(struct store *s, const char *part, const char *id, bool make,
 	return fd < 0 ? err_sys(e, "open %s in the pool", path) : fd;
 }
 
-/* part/ID/tree, under a limit. Leaves what it made to a discard. */
-static int tree_make(struct store *s, const char *part, const char *id,
-		     uint64_t bytes, struct err *e)
+int tree_make(struct store *s, const char *part, const char *id, uint64_t bytes,
+	      struct err *e)
 {
 	AUTO_CLOSE int dir_fd = tree_dir(s, part, id, true, e);
 	int r, fd;

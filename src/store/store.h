@@ -22,6 +22,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "base/conf.h"
 #include "base/err.h"
@@ -134,9 +135,34 @@ int store_snapshot_clear(struct store *s, struct err *e) MUST_CHECK;
 int store_volume_from(struct store *s, const char *id, const char *snap,
 		      uint64_t bytes, bool allow_unlimited, uint64_t family,
 		      struct err *e) MUST_CHECK;
+/*
+ * A volume that shall outlive its sandbox: marked once it is there, and kept
+ * (as the snapshot of the sandbox's id, in place of one that is there) when it
+ * is found that the sandbox has ended. ENOENT: it was not marked.
+ */
+int store_volume_mark(struct store *s, const char *id,
+		      struct err *e) MUST_CHECK;
+int store_volume_keep(struct store *s, const char *id,
+		      struct err *e) MUST_CHECK;
 /* For who copies it, or keeps it while it is discarded: opened to read. */
 int store_volume_read(struct store *s, const char *id,
 		      struct err *e) MUST_CHECK;
+
+/*
+ * Volumes that sandboxes are launched with: empty at first, the tree is
+ * `owner`'s, at most `bytes` large.
+ */
+int store_attached_new(struct store *s, const char *id, uint64_t bytes,
+		       bool allow_unlimited, uid_t owner,
+		       struct err *e) MUST_CHECK;
+int store_attached_open(struct store *s, const char *id,
+			struct err *e) MUST_CHECK;
+int store_attached_discard(struct store *s, const char *id,
+			   struct err *e) MUST_CHECK;
+int store_attached_next(struct store *s, const char *after, char id[ID_CAP],
+			uint64_t *bytes) MUST_CHECK;
+/* Discards what a crash left of volumes that were not finished. */
+int store_attached_clear(struct store *s, struct err *e) MUST_CHECK;
 
 /*
  * An empty directory (0755, 0:0) under stage/; returns an O_PATH descriptor.

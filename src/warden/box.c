@@ -131,13 +131,27 @@ static void answer_kill_all(struct warden *w)
 	}
 }
 
+/* Of one that shall outlive its end, and whose end nobody asked for. */
+static bool keep_disk(const struct box *b)
+{
+	struct err e = { 0 };
+
+	if (!(b->spec.flags & LAUNCH_PERSIST) || !b->ran || b->asked)
+		return false;
+	if (store_volume_keep(&b->w->store, b->spec.id, &e) < 0)
+		log_err("sandbox=%s %s, left for the next start", b->spec.id,
+			e.msg);
+	return true;
+}
+
 /* Everything inside has ended: give back what was its own. */
 static void box_clean(struct box *b)
 {
 	struct warden *w = b->w;
 	struct err e = { 0 };
 
-	if (store_volume_discard(&w->store, b->spec.id, &e) < 0 &&
+	if (!keep_disk(b) &&
+	    store_volume_discard(&w->store, b->spec.id, &e) < 0 &&
 	    e.code != ENOENT)
 		log_err("sandbox=%s %s, left for the next start", b->spec.id,
 			e.msg);
@@ -253,6 +267,7 @@ static void launch_done(struct box *b)
 	if (ending)
 		return;
 	b->state = BOX_RUNNING;
+	b->ran = true;
 	if (record_write(b, &e) < 0) {
 		launch_failed(b, &e);
 		return;
@@ -329,6 +344,8 @@ static int prepare(struct box *b, struct err *e)
 	if (fd < 0)
 		return fd;
 	close(fd);
+	if (volumes_check(w, s, e) < 0)
+		return -e->code;
 	if (!b->disk) {
 		fd = store_volume_new(&w->store, s->id,
 				      WALL(QUOTA) ? s->disk_bytes : 1ULL << 50,
@@ -362,8 +379,12 @@ static int begin(struct box *b, struct launched *l, struct err *e)
 static int go(struct box *b, struct err *e)
 {
 	const struct launched l = { .talk_fd = b->talk_io.fd };
-	int r = launch_go(&l, &b->part, b->listen_fd, e);
+	int r = 0;
 
+	if (b->spec.flags & LAUNCH_PERSIST)
+		r = store_volume_mark(&b->w->store, b->spec.id, e);
+	if (r == 0)
+		r = launch_go(&l, &b->part, b->listen_fd, e);
 	auto_close(&b->listen_fd);
 	if (r < 0)
 		return r;

@@ -141,6 +141,7 @@ static void adopt(struct warden *w, const struct record *rec)
 	b->pid = rec->pid;
 	b->start_time = rec->start_time;
 	b->paused = rec->paused != 0;
+	b->ran = true;
 	b->state = BOX_RUNNING;
 	adopt_frozen(b);
 	slot_mark(w, b->slot);
@@ -204,15 +205,21 @@ static void clear_group(void *ctx, unsigned slot)
 static int clear_volumes(struct warden *w, struct err *e)
 {
 	char id[ID_CAP] = "";
+	struct err none = { 0 };
 
 	while (store_volume_next(&w->store, id, id) == 0) {
 		if (box_find(w, id))
 			continue;
+		if (store_volume_keep(&w->store, id, &none) == 0) {
+			log_info("sandbox=%s has ended, its disk is kept", id);
+			continue;
+		}
 		log_info("volume=%s leftover, removing", id);
 		if (store_volume_discard(&w->store, id, e) < 0)
 			return -e->code;
 	}
-	if (store_snapshot_clear(&w->store, e) < 0)
+	if (store_snapshot_clear(&w->store, e) < 0 ||
+	    store_attached_clear(&w->store, e) < 0)
 		return -e->code;
 	return store_stage_clear(&w->store, e);
 }

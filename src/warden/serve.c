@@ -368,6 +368,29 @@ static void do_pause(struct warden *w, struct warden_req *q, struct waiter *wt)
 	answer(wt, &e);
 }
 
+static void do_volume_new(struct warden *w, struct warden_req *q,
+			  struct waiter *wt)
+{
+	volume_new(w, &q->volume, wt);
+}
+
+static void do_volume_remove(struct warden *w, struct warden_req *q,
+			     struct waiter *wt)
+{
+	volume_remove(w, q->id, wt);
+}
+
+static void do_volume_next(struct warden *w, struct warden_req *q,
+			   struct waiter *wt)
+{
+	struct warden_rep rep = { 0 };
+
+	if (store_attached_next(&w->store, q->id, rep.volume.id,
+				&rep.volume.bytes) < 0)
+		err_set(&rep.err, ENOENT, "no more volumes");
+	answer_rep(wt, &rep, NULL, 0);
+}
+
 static void do_hello(struct warden *w, struct warden_req *q, struct waiter *wt)
 {
 	struct err none = { 0 };
@@ -388,6 +411,7 @@ enum need {
 	NEED_SNAPSHOT,
 	NEED_SIDES,
 	NEED_PAUSE,
+	NEED_VOLUME,
 };
 
 static const struct {
@@ -414,6 +438,9 @@ static const struct {
 	[WARDEN_VIEW] = { NEED_SIDES, do_view },
 	[WARDEN_PAUSE] = { NEED_PAUSE, do_pause },
 	[WARDEN_RESUME] = { NEED_PAUSE, do_pause },
+	[WARDEN_VOLUME_NEW] = { NEED_VOLUME, do_volume_new },
+	[WARDEN_VOLUME_REMOVE] = { NEED_ID, do_volume_remove },
+	[WARDEN_VOLUME_NEXT] = { NEED_ID_OR_EMPTY, do_volume_next },
 };
 
 /* NUL-terminated within its array, and of the right form. */
@@ -429,15 +456,39 @@ static bool limits_ok(uint64_t pids, uint64_t cpus_milli, uint64_t mem_bytes)
 	       mem_bytes <= 1ULL << 46;
 }
 
+static bool disk_ok(uint64_t bytes)
+{
+	return bytes >= 16ULL << 20 && bytes <= 1ULL << 50;
+}
+
 static bool id_or_empty(const char *id)
 {
 	return *id == '\0' || id_valid(id);
+}
+
+/* What the launch puts there itself would cover it. */
+static bool covered(const char *path)
+{
+	static const char *const ours[] = { "/dev", "/proc", "/sys" };
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(ours); i++) {
+		size_t n = strlen(ours[i]);
+
+		if (strncmp(path, ours[i], n) == 0 &&
+		    (path[n] == '\0' || path[n] == '/'))
+			return true;
+	}
+	return false;
 }
 
 /* Absolute, and made of plain names: nothing that leads upwards. */
 static bool path_ok(const char *s)
 {
 	const char *p = s;
+
+	if (covered(s))
+		return false;
 
 	while (*p == '/') {
 		size_t n = strcspn(++p, "/");
@@ -480,7 +531,7 @@ static bool spec_ok(const struct launch_spec *s)
 	       volumes_ok(s->volumes) &&
 	       limits_ok(s->pids, s->cpus_milli, s->mem_bytes) &&
 	       (s->nofile == 0 || s->nofile >= 16) && s->nofile <= 65536 &&
-	       s->disk_bytes >= 16ULL << 20 && s->disk_bytes <= 1ULL << 50;
+	       disk_ok(s->disk_bytes);
 }
 
 static bool connect_ok(const struct connect_spec *s)
@@ -495,6 +546,12 @@ static bool snapshot_ok(const struct snapshot_spec *s)
 	       text_ok(s->snap, sizeof(s->snap), id_valid) &&
 	       (s->flags & ~(uint32_t)SNAPSHOT_FLAGS_ALL) == 0 &&
 	       s->copies <= SNAPSHOT_COPIES_MAX;
+}
+
+static bool volume_ok(const struct volume_spec *s)
+{
+	return text_ok(s->id, sizeof(s->id), id_valid) && s->zero == 0 &&
+	       disk_ok(s->bytes);
 }
 
 static int check(const struct conn *c, const struct warden_req *q,
@@ -546,6 +603,10 @@ static int check(const struct conn *c, const struct warden_req *q,
 		    (q->pause.flags & ~(uint32_t)PAUSE_FLAGS_ALL) == 0)
 			return 0;
 		return err_set(e, EINVAL, "not a pause of a sandbox");
+	case NEED_VOLUME:
+		if (volume_ok(&q->volume))
+			return 0;
+		return err_set(e, EINVAL, "not a volume");
 	}
 	return err_set(e, EBADMSG, "not a request");
 }

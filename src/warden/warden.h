@@ -7,6 +7,7 @@
  *	serve.c	    connections, the table of requests, their validation
  *	box.c	    sandboxes: launch, end, clean up
  *	connect.c   sockets inside a sandbox's network, for previews
+ *	volume.c    volumes that sandboxes are launched with
  *	turn.c	    what is done to a sandbox, one after the other
  *	snapshot.c  snapshots, and disks that start as one
  *	pause.c	    standing still
@@ -87,6 +88,7 @@ struct box {
 	struct list reclaim_node;
 	struct timer retry;
 	bool pid_gone;
+	bool ran;            /* its agent did */
 	bool asked;          /* someone asked for its end: no notice */
 	bool doomed;         /* by WARDEN_KILL_ALL */
 	struct err failure;  /* why the launch failed */
@@ -251,6 +253,14 @@ void snapshot_release(struct warden *w, const char *id);
  * b->disk is set until box_disk_made() is called. */
 int disk_start(struct box *b, struct err *e) MUST_CHECK;
 void box_disk_made(struct box *b, const struct err *e);
+
+/* volume.c */
+void volume_new(struct warden *w, const struct volume_spec *s,
+		struct waiter *wt);
+void volume_remove(struct warden *w, const char *id, struct waiter *wt);
+/* Are those of a launch there? */
+int volumes_check(struct warden *w, const struct launch_spec *s,
+		  struct err *e) MUST_CHECK;
 
 /* turn.c */
 void turn_take(struct box *b, struct turn *t, struct waiter *wt);

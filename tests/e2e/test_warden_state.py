@@ -10,7 +10,8 @@ import time
 
 import harness
 from harness import SLOW, wait_for
-from warden_link import (PAUSE_USER, PAUSED, SNAPSHOT, SNAPSHOT_NEXT, SNAPSHOT_REMOVE, STAY,
+from warden_link import (KILL_ALL, PAUSE_USER, PAUSED, PERSIST, VOLUME_NEXT,
+                         VOLUME_REMOVE, SNAPSHOT, SNAPSHOT_NEXT, SNAPSHOT_REMOVE, STAY,
                          Link, Refused, cap, new_id)
 
 ENOENT, ESRCH, EBUSY, EEXIST, EINVAL = 2, 3, 16, 17, 22
@@ -244,6 +245,120 @@ class Pauses(State):
         self.link.pause(box)
         wait_for("memory is given back",
                  lambda: self.link.use(box)[1] < 20 << 20, 20 * SLOW)
+
+
+class Volumes(State):
+    def tearDown(self):
+        self.link.call(KILL_ALL)
+        for vol in self.link.each(VOLUME_NEXT):
+            self.link.call(VOLUME_REMOVE, vol)
+        super().tearDown()
+
+    def test_it_outlives_sandboxes(self):
+        vol = self.link.volume()
+        for n, read_only in enumerate((0, 0, 1)):
+            box = self.link.launch(self.image,
+                                   volumes=[(vol, "/data/in", read_only)])
+            self.assertEqual(self.sh(box, "cat /data/in/f 2>/dev/null | wc -l"),
+                             str(n))
+            code, _ = self.link.sh(box, "echo x >>/data/in/f")
+            self.assertEqual(code, read_only)
+            self.assertEqual(self.sh(box, "stat -c %u:%g /data/in/f"),
+                             "1000:1000")
+            # It can be run from, as the root; nothing else.
+            if not read_only:
+                self.sh(box, "cp /bin/busybox /data/in/; "
+                             "/data/in/busybox true; rm /data/in/busybox")
+            self.assertEqual(self.link.code(VOLUME_REMOVE, vol), EBUSY)
+            self.link.kill(box)
+        self.assertEqual(self.link.each(VOLUME_NEXT), [vol])
+        body = self.link.call(VOLUME_NEXT, "")
+        self.assertEqual(struct.unpack_from("<Q", body, 32)[0], 32 << 20)
+        self.assertEqual(self.link.code(VOLUME_REMOVE, vol), 0)
+        self.assertEqual(self.link.code(VOLUME_REMOVE, vol), ENOENT)
+        with self.assertRaises(Refused) as r:
+            self.link.launch(self.image, volumes=[(vol, "/data", 0)])
+        self.assertEqual(r.exception.code, ENOENT)
+
+    def test_shared_and_limited(self):
+        vol, second = self.link.volume(), self.link.volume()
+        a = self.link.launch(self.image, volumes=[(vol, "/v", 0),
+                                                  (second, "/w", 0)])
+        b = self.link.launch(self.image, volumes=[(vol, "/home/user/v", 1)])
+        self.sh(a, "echo shared >/v/f")
+        self.assertEqual(self.sh(b, "cat /home/user/v/f"), "shared")
+        code, out = self.link.sh(a, "dd if=/dev/zero of=/v/big bs=1M count=64")
+        self.assertNotEqual(code, 0)
+        self.assertIn("uota", out)
+        self.sh(a, "dd if=/dev/zero of=/w/f bs=1M count=20 2>/dev/null; "
+                   "dd if=/dev/zero of=/home/user/f bs=1M count=20 2>/dev/null")
+
+    def test_bad_places(self):
+        vol = self.link.volume()
+        for path in ("/", "data", "/a/../b", "/proc/x", "/dev", "/sys/fs",
+                     "/a//b", "/a/", "/./a"):
+            with self.assertRaises(Refused) as r:
+                self.link.launch(self.image, volumes=[(vol, path, 0)])
+            self.assertEqual(r.exception.code, EINVAL, path)
+        # What is a link in the image, or in a snapshot, is not followed.
+        box = self.link.launch(self.image)
+        self.sh(box, "ln -s /etc /home/user/link; touch /home/user/file")
+        snap = self.link.snapshot(box)[0]
+        for path in ("/home/user/link/x", "/home/user/link", "/home/user/file"):
+            with self.assertRaises(Refused) as r:
+                self.link.launch(self.image, source=snap,
+                                 volumes=[(vol, path, 0)])
+            self.assertEqual(r.exception.code, EINVAL, path)
+        with self.assertRaises(Refused) as r:
+            self.link.launch(self.image, volumes=[(vol, "/a", 0),
+                                                  (vol, "/a/b", 0)])
+        self.assertEqual(r.exception.code, EINVAL)
+        for size in (0, 1 << 20, 1 << 51):
+            with self.assertRaises(Refused) as r:
+                self.link.volume(size)
+            self.assertEqual(r.exception.code, EINVAL)
+
+
+class Persist(State):
+    def end(self, box):
+        """It ends by itself."""
+        with open(f"{self.i.run_dir}/box/{box}/record", "rb") as f:
+            os.kill(struct.unpack_from("<i", f.read(), 16)[0], signal.SIGKILL)
+        wait_for("its end", lambda: box not in self.link.boxes(), 10 * SLOW)
+
+    def test_it_ends_by_itself(self):
+        box = self.link.launch(self.image, flags=PERSIST)
+        self.sh(box, "echo 1 >/home/user/f; sync")
+        self.end(box)
+        self.assertEqual(self.link.each(SNAPSHOT_NEXT), [box])
+        for n in range(2):  # also in place of what it was launched from
+            self.link.launch(self.image, box=box, source=box, flags=PERSIST)
+            self.assertEqual(self.sh(box, "wc -l </home/user/f"), str(n + 1))
+            self.sh(box, "echo 2 >>/home/user/f")
+            self.end(box)
+            self.assertEqual(self.link.each(SNAPSHOT_NEXT), [box])
+        # Without the flag, or killed, nothing is kept.
+        self.link.call(SNAPSHOT_REMOVE, box)
+        box = self.link.launch(self.image)
+        self.end(box)
+        box = self.link.launch(self.image, flags=PERSIST)
+        self.link.kill(box)
+        self.assertEqual(self.link.each(SNAPSHOT_NEXT), [])
+
+    def test_the_host_goes_down(self):
+        """Everything is gone at once, the records too."""
+        box = self.link.launch(self.image, flags=PERSIST)
+        self.sh(box, "echo kept >/home/user/f")
+        with self.api_asleep():
+            warden = self.i.pids()["carrel-warden"][0]
+            os.kill(warden, signal.SIGSTOP)
+            for pid in self.i.box_pids():
+                os.kill(pid, signal.SIGKILL)
+            os.unlink(f"{self.i.run_dir}/box/{box}/record")
+            os.kill(warden, signal.SIGKILL)
+            self.assertEqual(self.relink().each(SNAPSHOT_NEXT), [box])
+            self.link.launch(self.image, box=box, source=box)
+            self.assertEqual(self.sh(box, "cat /home/user/f"), "kept")
 
 
 if __name__ == "__main__":

@@ -134,6 +134,11 @@ class Link:
                          struct.pack("<II", flags, copies))
         return (snap, *struct.unpack_from("<QQ", body))
 
+    def volume(self, size=32 << 20, vol=None):
+        vol = vol or new_id()
+        self.call(VOLUME_NEW, vol, struct.pack("<IQ", 0, size))
+        return vol
+
     def pause(self, box, flags=0):
         self.call(PAUSE, box, struct.pack("<I", flags))
 

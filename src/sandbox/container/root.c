@@ -9,11 +9,13 @@
  *
  * The overlay is `volatile`: it does not flush the pool when the sandbox ends
  * or calls fsync. A sandbox's disk is gone at its end and is not promised to
- * survive a power loss; what must (snapshots) is flushed by who makes it.
+ * survive a power loss; what must (snapshots) is flushed by who makes it. With
+ * LAUNCH_PERSIST it is not: what is synced inside is on disk.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/fsuid.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
@@ -43,9 +45,9 @@ static int attach_layer(const struct launch_ctx *l, const char *path,
 	return mount_at(fd, at_fd, e);
 }
 
-static int mount_overlay(struct err *e)
+static int mount_overlay(bool durable, struct err *e)
 {
-	static const struct mount_opt opts[] = {
+	const struct mount_opt opts[] = {
 		{ "source", "root" },
 		{ "lowerdir", "/l" },
 		{ "upperdir", "/u/upper" },
@@ -53,7 +55,7 @@ static int mount_overlay(struct err *e)
 		{ "index", "off" },
 		{ "metacopy", "off" },
 		{ "redirect_dir", "on" },
-		{ "volatile", NULL },
+		{ durable ? NULL : "volatile", NULL },
 		{ 0 },
 	};
 	unsigned flags =
@@ -86,7 +88,7 @@ int step_root(struct launch_ctx *l, struct err *e)
 		return err_wrap(e, "image %s", l->spec->image);
 	if (attach_layer(l, volume, "/u", MOUNT_ATTR_NOSUID, e) < 0)
 		return err_wrap(e, "volume");
-	l->root_fd = mount_overlay(e);
+	l->root_fd = mount_overlay(l->spec->flags & LAUNCH_PERSIST, e);
 	if (l->root_fd < 0)
 		return err_wrap(e, "root");
 	at_fd = open("/r", O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -95,19 +97,88 @@ int step_root(struct launch_ctx *l, struct err *e)
 	return mount_at(l->root_fd, at_fd, e);
 }
 
-int mount_point(const struct launch_ctx *l, const char *name, struct err *e)
+/* One step of a path in the new root, made if it is missing. */
+static int descend(int dir_fd, const char *name, struct err *e)
 {
-	int fd = open_beneath(l->root_fd, name, O_PATH | O_DIRECTORY);
+	int fd = open_beneath(dir_fd, name, O_PATH | O_DIRECTORY);
 
 	if (fd == -ENOENT) {
-		if (mkdirat(l->root_fd, name, 0755) < 0)
-			return err_sys(e, "make /%s in the image", name);
-		fd = open_beneath(l->root_fd, name, O_PATH | O_DIRECTORY);
+		if (mkdirat(dir_fd, name, 0755) < 0)
+			return err_sys(e, "make directory %s", name);
+		fd = open_beneath(dir_fd, name, O_PATH | O_DIRECTORY);
 	}
+	if (fd == -EXDEV)
+		return err_set(e, EINVAL, "%s is in another volume", name);
 	if (fd < 0)
-		return err_set(e, EINVAL, "the image's /%s is not a directory",
+		return err_set(e, EINVAL,
+			       "%s is not a directory (links are not followed)",
 			       name);
 	return fd;
+}
+
+/* The directory of an absolute path in the new root. */
+static int deep_point(const struct launch_ctx *l, const char *path,
+		      struct err *e)
+{
+	AUTO_CLOSE int fd = fcntl(l->root_fd, F_DUPFD_CLOEXEC, 3);
+	char copy[LAUNCH_PATH_CAP], *save = NULL, *name;
+
+	if (fd < 0)
+		return err_sys(e, "duplicate a descriptor");
+	snprintf(copy, sizeof(copy), "%s", path);
+	for (name = strtok_r(copy, "/", &save); name;
+	     name = strtok_r(NULL, "/", &save)) {
+		int next = descend(fd, name, e);
+
+		if (next < 0)
+			return next;
+		close(fd);
+		fd = next;
+	}
+	return take_fd(&fd);
+}
+
+/*
+ * Volumes. The pool is noexec; what runs from a volume is the sandbox's
+ * business, as with its root.
+ */
+static int attach_volume(const struct launch_ctx *l,
+			 const struct launch_volume *v, struct err *e)
+{
+	struct mount_attr exec = { .attr_clr = MOUNT_ATTR_NOEXEC };
+	AUTO_CLOSE int fd = -1, at_fd = -1;
+	char tree[64];
+
+	snprintf(tree, sizeof(tree), "/pool/" STORE_ATTACHED_TREE, v->id);
+	fd = mount_clone(AT_FDCWD, tree,
+			 MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID |
+				 (v->read_only ? MOUNT_ATTR_RDONLY : 0),
+			 l->userns_fd, e);
+	if (fd < 0)
+		return fd;
+	if (mount_setattr(fd, "", AT_EMPTY_PATH, &exec, sizeof(exec)) < 0)
+		return err_sys(e, "set attributes of a volume");
+	at_fd = deep_point(l, v->path, e);
+	return at_fd < 0 ? at_fd : mount_at(fd, at_fd, e);
+}
+
+int step_volumes(struct launch_ctx *l, struct err *e)
+{
+	const struct launch_volume *v = l->spec->volumes;
+	size_t i;
+
+	for (i = 0; i < LAUNCH_VOLUMES_MAX && v[i].id[0]; i++)
+		if (attach_volume(l, &v[i], e) < 0)
+			return err_wrap(e, "volume %s at %s", v[i].id,
+					v[i].path);
+	return 0;
+}
+
+int mount_point(const struct launch_ctx *l, const char *name, struct err *e)
+{
+	int fd = descend(l->root_fd, name, e);
+
+	return fd < 0 ? err_wrap(e, "the image's /%s", name) : fd;
 }
 
 /* The old root, with all that the warden sees, is gone after this. */
