@@ -13,6 +13,7 @@
 #include "api/audit.h"
 #include "api/auth.h"
 #include "api/disk_sync.h"
+#include "api/blobs.h"
 #include "api/drive.h"
 #include "api/ended.h"
 #include "api/event.h"
@@ -67,6 +68,7 @@ struct api {
 	struct events events;
 	struct disk_syncs disk_syncs;
 	struct drive drive;
+	struct blobs blobs;
 	unsigned n_relays, n_imports, n_surveys, n_backups;
 	unsigned n_held;   /* requests that wait for a sandbox to wake up */
 	size_t run_bytes;  /* output that is kept for requests to run */

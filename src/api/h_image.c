@@ -178,6 +178,9 @@ const struct route image_routes[] = {
 	  "Make an image of a tar: a root file system, an OCI layout, a docker "
 	  "archive",
 	  NULL, "application/x-tar", "Image", 201 },
+	{ "POST", "/v1/images/{name}/pull", h_image_pull, SCOPE_ADMIN,
+	  ROUTE_OPERATOR, "Make an image of one in a registry", NULL,
+	  "RegistryAsk", "Image", 201 },
 	{ "DELETE", "/v1/images/{name}", h_image_delete, SCOPE_ADMIN,
 	  ROUTE_OPERATOR, "Remove an image", NULL, NULL, NULL, 204 },
 	{ 0 },

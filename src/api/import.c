@@ -8,11 +8,11 @@
 #include <unistd.h>
 
 #include "api/api.h"
-#include "api/image_config.h"
 #include "api/reply.h"
 #include "base/auto.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "image/oci.h"
 #include "wire/worker.h"
 
 static void end(struct import *i, bool keep)
@@ -120,14 +120,11 @@ static void stop_feeding(struct import *i)
 static bool take_config(struct import *i, const char *s)
 {
 	struct err e = { 0 };
-	json_t *j = json_loads(s, JSON_REJECT_DUPLICATES, NULL);
 
-	if (i->image.config || image_config_check(j, &e) < 0) {
-		json_decref(j);
+	if (i->image.config)
 		return false;
-	}
-	i->image.config = j;
-	return true;
+	i->image.config = oci_run_read(s, strlen(s), &e);
+	return i->image.config;
 }
 
 static bool take_counts(struct import *i, char *s, uint64_t *n, uint64_t *bytes)

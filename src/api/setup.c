@@ -144,7 +144,8 @@ int api_set_up(struct api *a, struct err *e)
 		return -e->code;
 	if (make_own_dir(state_fd, "registry", uid, gid, e) < 0 ||
 	    make_own_dir(state_fd, "casts", uid, gid, e) < 0 ||
-	    make_own_dir(state_fd, "drive", uid, gid, e) < 0)
+	    make_own_dir(state_fd, "drive", uid, gid, e) < 0 ||
+	    make_own_dir(state_fd, "blobs", uid, gid, e) < 0)
 		return err_wrap(e, "%s", a->conf.state_dir);
 	if (tcp_set_up(a, e) < 0)
 		return -e->code;

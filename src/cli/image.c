@@ -213,6 +213,16 @@ const struct verb image_verbs[] = {
 	  .fn = image_ls,
 	  .args = "[OPTIONS]",
 	  .help = "list the images" },
+	{ .name = "pull",
+	  .fn = image_pull,
+	  .args = "[OPTIONS] HOST/NAME[:TAG] [IMAGE]",
+	  .help = "make an image of one in a registry",
+	  .notes = "The operator allows registries in the configuration "
+		   "(`registries`). IMAGE is by\ndefault the last part of "
+		   "the name. What was downloaded before is not downloaded "
+		   "again.",
+	  .examples =
+		  PRODUCT " image pull registry.example/tools/debian:12\n" },
 	{ .name = "rm",
 	  .fn = image_rm,
 	  .args = "IMAGE...",

@@ -368,12 +368,12 @@ static void set_method(CURL *c, const struct exchange *x, struct source *s)
 static int transfer_failed(struct exchange *x, const struct place *p,
 			   CURLcode r, struct err *e)
 {
+	if (x->sink_error == -EMSGSIZE)
+		return err_set(e, EREMOTEIO,
+			       "the registry sends more than it announced");
 	if (x->sink_error < 0)
-		return err_set(e, -x->sink_error, "%s",
-			       x->sink_error == -EMSGSIZE
-				       ? "the registry sends more than it "
-					 "announced"
-				       : "pass on what the registry sends");
+		return err_set(e, -x->sink_error,
+			       "pass on what the registry sends");
 	x->temporary = r != CURLE_PEER_FAILED_VERIFICATION &&
 		       r != CURLE_SSL_CACERT_BADFILE &&
 		       r != CURLE_ABORTED_BY_CALLBACK;

@@ -13,7 +13,7 @@
 enum {
 	REDIRECTS_MAX = 5,
 	TRIES_MAX = 5,  /* without progress in between */
-	PAUSE_MS = 300, /* then twice that, and so on */
+	PAUSE_MS = 200, /* then twice that, and so on */
 	REASON_MAX = 120,
 };
 

@@ -1,0 +1,225 @@
+/*
+ * carrel image pull and push. The daemon speaks to the registry; here are the
+ * names, the password, and the line that says how far it is.
+ */
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/fd.h"
+#include "base/product.h"
+#include "cli/image.h"
+#include "cli/show.h"
+#include "wire/fetch.h"
+
+struct registry_opts {
+	const char *platform, *user, *password_file;
+	bool json;
+};
+
+/* Never an argument: those are seen by everybody on this machine. */
+static void read_password(struct cli *cli, const char *path, char *out,
+			  size_t cap)
+{
+	bool from_stdin = strcmp(path, "-") == 0;
+	AUTO_CLOSE int fd = from_stdin ? -1 : open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t n;
+
+	if (!from_stdin && fd < 0)
+		fail(cli, "open %s: %m", path);
+	n = read_full(from_stdin ? STDIN_FILENO : fd, out, cap - 1);
+	if (n < 0 || (size_t)n == cap - 1)
+		fail(cli, "%s: not a password", path);
+	out[n] = '\0';
+	out[strcspn(out, "\r\n")] = '\0';
+}
+
+static void put_body(struct cli *cli, const struct registry_opts *o,
+		     const char *reference, struct buf *body)
+{
+	static char password[FETCH_SECRET_CAP];
+	json_t *j = json_pack("{s:s}", "reference", reference);
+	char *text;
+
+	if (!j)
+		fail(cli, "'%s' is not text", reference);
+	if (o->platform)
+		json_object_set_new(j, "platform", json_string(o->platform));
+	if (o->user) {
+		if (!o->password_file)
+			cli_usage_error(cli, "--username needs "
+					     "--password-file (- is standard "
+					     "input)");
+		read_password(cli, o->password_file, password,
+			      sizeof(password));
+		json_object_set_new(j, "username", json_string(o->user));
+		json_object_set_new(j, "password", json_string(password));
+	}
+	text = json_dumps(j, JSON_COMPACT);
+	buf_puts(body, text);
+	free(text);
+	json_decref(j);
+}
+
+struct lines {
+	struct progress progress;
+	struct buf text;
+	json_t *last; /* the line with "done" or "error" */
+};
+
+static const struct {
+	const char *step, *phase;
+} phases[] = {
+	{ "manifest", "asking the registry" },
+	{ "fetch", "downloading" },
+	{ "unpack", "unpacking" },
+	{ "pack", "packing" },
+	{ "push", "uploading" },
+};
+
+static void show_progress(struct lines *l, const json_t *p)
+{
+	const char *step = show_str(p, "step");
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(phases); i++)
+		if (strcmp(phases[i].step, step) == 0)
+			progress_phase(&l->progress, phases[i].phase);
+	l->progress.total =
+		(uint64_t)json_integer_value(json_object_get(p, "total"));
+	progress_bytes(&l->progress, (uint64_t)json_integer_value(
+					     json_object_get(p, "bytes")));
+}
+
+static void take_line(struct lines *l, const char *s, size_t n)
+{
+	json_t *j = json_loadb(s, n, 0, NULL);
+	const json_t *progress = json_object_get(j, "progress");
+
+	if (progress) {
+		show_progress(l, progress);
+		json_decref(j);
+	} else if (j) {
+		json_decref(l->last);
+		l->last = j;
+	}
+}
+
+static int take_piece(const char *p, size_t n, void *ctx, struct err *e)
+{
+	struct lines *l = ctx;
+	char *nl;
+
+	if (buf_len(&l->text) + n > ANSWER_MAX)
+		return err_set(e, EMSGSIZE, "the daemon says too much");
+	buf_add(&l->text, p, n);
+	while ((nl = memchr(buf_data(&l->text), '\n', buf_len(&l->text)))) {
+		size_t len = (size_t)(nl - buf_data(&l->text));
+
+		take_line(l, buf_data(&l->text), len);
+		buf_eat(&l->text, len + 1);
+	}
+	return 0;
+}
+
+/* What the daemon made; exits when it is nothing. */
+static json_t *ask(struct cli *cli, struct lines *l, const char *target,
+		   const struct buf *body)
+{
+	static const struct http_field fields[] = {
+		{ "Accept", "application/x-ndjson" },
+		{ "Content-Type", "application/json" },
+		{ 0 }
+	};
+	struct http_call call = { .method = "POST",
+				  .target = target,
+				  .fields = fields,
+				  .body = buf_data(body),
+				  .body_n = buf_len(body) };
+	char message[MESSAGE_CAP];
+	struct http_client c;
+	struct err e = { 0 };
+	json_t *done, *answer = NULL;
+	int status;
+
+	server_open(cli, &c);
+	if (http_send(&c, &call, &e) < 0 || http_recv_head(&c, &e) < 0)
+		fail(cli, "%s", e.msg);
+	if (c.head.status != 200) {
+		status = server_answer(cli, &c, &answer);
+		server_message(status, answer, message);
+		fail(cli, "%s", message);
+	}
+	if (http_recv_stream(&c, take_piece, l, &e) < 0)
+		err_wrap(&e, "the daemon");
+	http_client_done(&c);
+	progress_clear(&l->progress);
+	done = json_object_get(l->last, "done");
+	if (done)
+		return json_incref(done);
+	if (e.code == 0)
+		clean_text(
+			e.msg, sizeof(e.msg),
+			show_str(json_object_get(l->last, "error"), "message"));
+	fail(cli, "%s", *e.msg ? e.msg : "the connection to the daemon broke");
+}
+
+/* "host/a/debian:12" is called "debian:12". */
+static void default_name(struct cli *cli, const char *reference, char out[64])
+{
+	const char *slash = strrchr(reference, '/');
+	struct fetch_ref r;
+	struct err e = { 0 };
+
+	if (fetch_ref_parse(&r, reference, &e) < 0)
+		fail(cli, "%s", e.msg);
+	snprintf(out, 64, "%.*s", (int)strcspn(slash + 1, "@"), slash + 1);
+}
+
+#define REGISTRY_OPTIONS(o)                                               \
+	{ "username", 'u',    OPT_TEXT,                                   \
+	  &(o).user,  "NAME", "who we are to the registry" },             \
+	{                                                                 \
+		"password-file", 0, OPT_TEXT, &(o).password_file, "FILE", \
+			"where the password is; - is standard input"      \
+	}
+
+int image_pull(struct cli *cli, int argc, char **argv)
+{
+	static struct registry_opts o;
+	static struct lines l;
+	const struct opt table[] = {
+		{ "platform", 0, OPT_TEXT, &o.platform, "OS/ARCH",
+		  "of an image for several (default: this host's)" },
+		REGISTRY_OPTIONS(o),
+		{ "json", 0, OPT_FLAG, &o.json, NULL,
+		  "print the image as JSON" },
+		OPT_HELP(cli),
+		{ 0 },
+	};
+	int n = cli_operands(cli, table, argc, argv);
+	struct upload u = { .progress = &l.progress };
+	char target[TARGET_CAP], name[64];
+	struct buf body = { 0 };
+	json_t *j;
+
+	if (n < 1 || n > 2)
+		cli_usage_error(cli, "which image of which registry?");
+	default_name(cli, argv[1], name);
+	u.name = n == 2 ? argv[2] : name;
+	put_body(cli, &o, argv[1], &body);
+	server_target(cli, target, "/v1/images/", u.name);
+	if (strlen(target) + sizeof("/pull") > sizeof(target))
+		fail(cli, "'%s' is no name", u.name);
+	memcpy(target + strlen(target), "/pull", sizeof("/pull"));
+	progress_init(&l.progress);
+	j = ask(cli, &l, target, &body);
+	if (o.json)
+		print_json(j);
+	else
+		image_say(&u, j);
+	json_decref(j);
+	return 0;
+}

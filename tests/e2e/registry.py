@@ -1,0 +1,274 @@
+"""Registries of images for tests: Debian's docker-registry, and one that can be
+told to be difficult. Both are on the loopback address."""
+
+import base64
+import crypt
+import gzip
+import hashlib
+import http.client
+import http.server
+import io
+import json
+import os
+import shutil
+import signal
+import socket
+import socketserver
+import subprocess
+import tarfile
+import tempfile
+import threading
+import urllib.parse
+
+import harness
+from tcp import free_port
+
+INDEX = "application/vnd.oci.image.index.v1+json"
+MANIFEST = "application/vnd.oci.image.manifest.v1+json"
+CONFIG = "application/vnd.oci.image.config.v1+json"
+LAYER = "application/vnd.oci.image.layer.v1.tar"
+
+
+def digest(data):
+    return "sha256:" + hashlib.sha256(data).hexdigest()
+
+
+def tar(files):
+    """{path: bytes} as a tar."""
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as t:
+        for name, data in files.items():
+            e = tarfile.TarInfo(name)
+            e.size, e.mode = len(data), 0o644
+            t.addfile(e, io.BytesIO(data))
+    return out.getvalue()
+
+
+class Image:
+    """Documents and blobs of an image: layers are tars."""
+
+    def __init__(self, layers, config=None, arch="amd64", zipped=True):
+        self.blobs = {}
+        diffs, described = [], []
+        for plain in layers:
+            stored = gzip.compress(plain, 1, mtime=0) if zipped else plain
+            diffs.append(digest(plain))
+            described.append(self.add(stored, LAYER + "+gzip" * zipped))
+        self.layers = described
+        self.config = self.add(json.dumps({
+            "architecture": arch, "os": "linux", "config": config or {},
+            "rootfs": {"type": "layers", "diff_ids": diffs}}).encode(), CONFIG)
+        self.manifest = json.dumps({
+            "schemaVersion": 2, "mediaType": MANIFEST, "config": self.config,
+            "layers": described}).encode()
+        self.arch = arch
+
+    def add(self, data, media_type):
+        self.blobs[digest(data)] = data
+        return {"mediaType": media_type, "digest": digest(data),
+                "size": len(data)}
+
+
+def tiny_layers(extra=None):
+    with open(harness.tiny_image(), "rb") as f:
+        base = f.read()
+    return [base, tar(extra or {"etc/pulled": b"yes\n"})]
+
+
+def index_of(*images):
+    return json.dumps({"schemaVersion": 2, "mediaType": INDEX, "manifests": [
+        {"mediaType": MANIFEST, "digest": digest(i.manifest),
+         "size": len(i.manifest),
+         "platform": {"os": "linux", "architecture": i.arch}}
+        for i in images]}).encode()
+
+
+# ---------------------------------------------------------------------------
+# One that is ours
+
+
+class Fake(socketserver.ThreadingMixIn, http.server.HTTPServer):
+    """Serves what is in `manifests` ({reference: (type, bytes)}) and `blobs`.
+
+    auth: None, "basic" or "token" (user "me", password "secret").
+    cut: bytes of a blob after which the connection breaks, once each.
+    """
+    daemon_threads = True
+
+    def __init__(self, context=None):
+        super().__init__(("127.0.0.1", 0), FakeHandler)
+        self.manifests, self.blobs, self.seen = {}, {}, []
+        self.auth = self.realm = self.redirect = self.cut = None
+        self.ignore_range = False
+        self.fail_next = 0
+        self.token = "T" + os.urandom(8).hex()
+        self.scheme = "http"
+        if context:
+            self.socket = context.wrap_socket(self.socket, server_side=True)
+            self.scheme = "https"
+        threading.Thread(target=self.serve_forever, args=(0.05,),
+                         daemon=True).start()
+
+    @property
+    def host(self):
+        return f"localhost:{self.server_address[1]}"
+
+    def add(self, tag, *images):
+        for i in images:
+            self.blobs.update(i.blobs)
+            self.manifests[digest(i.manifest)] = (MANIFEST, i.manifest)
+        top = (MANIFEST, images[0].manifest) if len(images) == 1 else \
+            (INDEX, index_of(*images))
+        self.manifests[tag] = self.manifests[digest(top[1])] = top
+
+    def close(self):
+        self.shutdown()
+        self.server_close()
+
+    def handle_error(self, request, client_address):
+        pass
+
+
+class FakeHandler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *args):
+        pass
+
+    def answer(self, status, body=b"", **fields):
+        self.send_response(status)
+        for k, v in fields.items():
+            self.send_header(k.replace("_", "-"), v)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    def allowed(self):
+        s, sent = self.server, self.headers.get("Authorization")
+        basic = "Basic " + base64.b64encode(b"me:secret").decode()
+        if self.path.startswith("/token?"):
+            query = urllib.parse.parse_qs(self.path.partition("?")[2])
+            if sent != basic or not query["scope"][0].startswith("repository:"):
+                self.answer(401)
+            else:
+                self.answer(200, json.dumps({"token": s.token}).encode())
+            return False
+        if s.auth == "basic" and sent != basic:
+            self.answer(401, WWW_Authenticate='Basic realm="x"')
+        elif s.auth == "token" and sent != "Bearer " + s.token:
+            realm = s.realm or f"{s.scheme}://{s.host}/token"
+            self.answer(401, WWW_Authenticate=f'Bearer realm="{realm}",'
+                        'service="fake",scope="repository:x:pull"')
+        else:
+            return True
+        return False
+
+    def do_GET(self):
+        s = self.server
+        s.seen.append((self.command, self.path, dict(self.headers)))
+        if s.fail_next:
+            s.fail_next -= 1
+            self.answer(503)
+        elif self.allowed():
+            kind, _, ref = self.path.rpartition("/")
+            if kind.endswith("/manifests") and ref in s.manifests:
+                media_type, data = s.manifests[ref]
+                self.answer(200, data, Content_Type=media_type)
+            elif kind.endswith("/blobs") and s.redirect:
+                self.answer(307, Location=s.redirect + self.path)
+            elif kind.endswith("/blobs") and ref in s.blobs:
+                self.blob(s.blobs[ref])
+            else:
+                self.answer(404, b'{"errors": [{"message": "unknown"}]}')
+    do_HEAD = do_GET
+
+    def blob(self, data):
+        s, start = self.server, 0
+        asked = self.headers.get("Range")
+        if asked and not s.ignore_range:
+            start = int(asked.removeprefix("bytes=").rstrip("-"))
+        self.send_response(206 if start else 200)
+        self.send_header("Content-Length", str(len(data) - start))
+        self.end_headers()
+        if s.cut and s.cut < len(data) - start:
+            n, s.cut = s.cut, None
+            self.wfile.write(data[start:start + n])
+            self.wfile.flush()
+            self.connection.shutdown(socket.SHUT_RDWR)
+            self.close_connection = True
+        else:
+            self.wfile.write(data[start:])
+
+
+# ---------------------------------------------------------------------------
+# Debian's
+
+
+class Real:
+    """docker-registry; `user` and `password`: it wants them."""
+
+    PROGRAM = shutil.which("docker-registry")
+
+    def __init__(self, user=None, password=None):
+        self.dir = tempfile.mkdtemp(prefix="registry-")
+        self.port = free_port()
+        self.host = f"localhost:{self.port}"
+        self.auth = None
+        conf = {"version": 0.1, "log": {"level": "error"},
+                "storage": {"filesystem": {"rootdirectory": self.dir + "/data"}},
+                "http": {"addr": f"127.0.0.1:{self.port}"}}
+        if user:
+            with open(self.dir + "/htpasswd", "w") as f:
+                salt = crypt.mksalt(crypt.METHOD_BLOWFISH, rounds=16)
+                f.write(f"{user}:{crypt.crypt(password, salt)}\n")
+            conf["auth"] = {"htpasswd": {"realm": "here",
+                                         "path": self.dir + "/htpasswd"}}
+            self.auth = "Basic " + base64.b64encode(
+                f"{user}:{password}".encode()).decode()
+        with open(self.dir + "/config.yml", "w") as f:
+            json.dump(conf, f)  # which is YAML, too
+        self.log = open(self.dir + "/log", "w+b")
+        self.process = subprocess.Popen(
+            [self.PROGRAM, "serve", self.dir + "/config.yml"],
+            stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log,
+            env={"OTEL_TRACES_EXPORTER": "none", "HOME": self.dir})
+        harness.wait_for("docker-registry listens", self.listens, 30)
+
+    def listens(self):
+        assert self.process.poll() is None, harness.read(self.dir + "/log")
+        try:
+            socket.create_connection(("127.0.0.1", self.port), 1).close()
+            return True
+        except OSError:
+            return False
+
+    def ask(self, method, path, body=None, headers=None):
+        c = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        headers = dict(headers or {})
+        if self.auth:
+            headers["Authorization"] = self.auth
+        c.request(method, path, body, headers)
+        r = c.getresponse()
+        data = r.read()
+        c.close()
+        return r.status, r.headers, data
+
+    def push(self, name, tag, image):
+        for d, data in image.blobs.items():
+            status, fields, _ = self.ask("POST", f"/v2/{name}/blobs/uploads/")
+            assert status == 202, status
+            to = urllib.parse.urlsplit(fields["Location"])
+            status, _, said = self.ask(
+                "PUT", f"{to.path}?{to.query}&digest={d}", data,
+                {"Content-Type": "application/octet-stream"})
+            assert status == 201, said
+        status, _, said = self.ask("PUT", f"/v2/{name}/manifests/{tag}",
+                                   image.manifest, {"Content-Type": MANIFEST})
+        assert status == 201, said
+
+    def close(self):
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+        self.log.close()
+        shutil.rmtree(self.dir)

@@ -1,0 +1,380 @@
+# suite: sanitized
+"""Images from registries: what is fetched, checked, resumed and refused."""
+
+import json
+import os
+import ssl
+import threading
+import unittest
+
+import harness
+import registry
+from harness import wait_for
+from tcp import certificate
+
+
+class RegistryCase(harness.Case):
+    """`self.r` is a registry that the operator allows without TLS."""
+    IMAGE = None
+
+    @classmethod
+    def setUpClass(cls):
+        cls.r, cls.other, cls.stranger = (registry.Fake() for _ in range(3))
+        cls.CONF = {"registries_insecure": f"{cls.r.host}, {cls.other.host}"}
+        super().setUpClass()
+
+    @classmethod
+    def tearDownClass(cls):
+        super().tearDownClass()
+        for r in (cls.r, cls.other, cls.stranger):
+            r.close()
+
+    def setUp(self):
+        for r in (self.r, self.other, self.stranger):
+            r.manifests, r.blobs, r.seen = {}, {}, []
+            r.auth = r.realm = r.redirect = r.cut = None
+            r.ignore_range, r.fail_next = False, 0
+
+    def pull(self, reference, name="pulled", **more):
+        return self.i.api("POST", f"/v1/images/{name}/pull",
+                          {"reference": reference, **more})
+
+    def pulls(self, reference, name="pulled", **more):
+        r = self.pull(reference, name, **more)
+        self.assertEqual(r.status, 201, r)
+        return r.json
+
+    def fails(self, status, word, reference, **more):
+        r = self.pull(reference, **more)
+        self.assertEqual((r.status, r.json["error"]), (status, word), r)
+        return r.json["message"]
+
+    def image(self, tag="1", **kinds):
+        """A new image, which nobody has any blob of, under x:tag."""
+        secret = os.urandom(300000)
+        image = registry.Image(registry.tiny_layers({"etc/new": secret}), **kinds)
+        self.r.add(tag, image)
+        return image
+
+    def blobs(self):
+        return sorted(os.listdir(self.i.state_dir + "/blobs"))
+
+    def got(self, what="/blobs/", server=None):
+        return [path.rpartition("/")[2] for method, path, _ in
+                (server or self.r).seen if what in path and method == "GET"]
+
+
+class Pull(RegistryCase):
+    def test_config_and_content(self):
+        image = self.image(config={"Env": ["A=b"], "WorkingDir": "/etc"})
+        j = self.pulls(f"{self.r.host}/x:1")
+        self.assertEqual(j["config"], {"Env": ["A=b"], "WorkingDir": "/etc"})
+        self.assertIn(image.layers[1]["digest"], self.got())
+        box = self.i.create(image="pulled")
+        out = self.i.cli("exec", box, "--", "sh", "-c",
+                         "echo $A; pwd; wc -c < new").stdout
+        self.assertEqual(out.split(), [b"b", b"/etc", b"300000"])
+        # The same again: nothing is fetched but the manifest.
+        self.r.seen = []
+        self.pulls(f"{self.r.host}/x@{registry.digest(image.manifest)}", "again")
+        self.assertEqual(self.got(), [])
+        log = self.i.api("GET", "/v1/events?after=0&follow=false&type=image.pull")
+        entry = json.loads(log.body.splitlines()[0])
+        self.assertEqual(entry["data"]["reference"], f"{self.r.host}/x:1")
+        self.assertEqual(entry["data"]["digest"],
+                         registry.digest(image.manifest))
+
+    def test_platforms(self):
+        arm = registry.Image(registry.tiny_layers({"a": b"arm"}), arch="arm64")
+        amd = registry.Image(registry.tiny_layers({"a": b"amd"}), arch="amd64")
+        self.r.add("multi", arm, amd)
+        self.pulls(f"{self.r.host}/x:multi")
+        self.assertEqual(self.got("/manifests/"),
+                         ["multi", registry.digest(amd.manifest)])
+        self.assertNotIn(arm.layers[1]["digest"], self.got())
+        self.fails(422, "bad_image", f"{self.r.host}/x:multi",
+                   platform="linux/s390x")
+
+    def test_resumes(self):
+        """A connection that breaks goes on where it was; also after the death
+        of the daemon's part that writes."""
+        image = self.image()
+        big = image.layers[1]["digest"]
+        self.r.cut = 200000
+        self.pulls(f"{self.r.host}/x:1")
+        ranges = [f.get("Range") for _, path, f in self.r.seen if big in path]
+        self.assertEqual(ranges, [None, "bytes=200000-"])
+        # It gives up, and what is there stays.
+        image = self.image()
+        big = image.layers[1]["digest"]
+        part = big.removeprefix("sha256:") + ".part"
+        self.r.cut = 250000
+        gate = threading.Event()
+        whole, self.r.blobs[big] = self.r.blobs[big], None
+        self.r.blobs[big] = Slow(whole, 250000, gate)
+        done = []
+        t = threading.Thread(target=lambda: done.append(
+            self.quietly(f"{self.r.host}/x:1")))
+        t.start()
+        wait_for("a part of the blob", lambda: part in self.blobs() and
+                 os.path.getsize(f"{self.i.state_dir}/blobs/{part}") > 100000,
+                 30)
+        self.i.kill_role("carrel-api")
+        t.join(30)
+        gate.set()
+        self.i.wait_ready()
+        self.r.blobs[big], self.r.cut, self.r.seen = whole, None, []
+        self.pulls(f"{self.r.host}/x:1")
+        ranges = [f.get("Range") for _, path, f in self.r.seen if big in path]
+        self.assertEqual(len(ranges), 1)
+        self.assertGreater(int(ranges[0][len("bytes="):-1]), 100000)
+        self.assertNotIn(part, self.blobs())
+
+    def quietly(self, reference):
+        try:
+            return self.pull(reference)
+        except OSError:
+            return None
+
+    def test_server_without_ranges(self):
+        self.image()
+        self.r.cut, self.r.ignore_range = 100000, True
+        self.pulls(f"{self.r.host}/x:1")
+
+    def test_tries_again(self):
+        self.image()
+        self.r.fail_next = 2
+        self.pulls(f"{self.r.host}/x:1")
+        self.r.fail_next = 1000
+        self.fails(502, "registry_failed", f"{self.r.host}/x:1")
+
+    def test_wrong_bytes(self):
+        image = self.image()
+        config, layer = image.config["digest"], image.layers[1]["digest"]
+        for d in (config, layer):
+            good = self.r.blobs[d]
+            for bad in (b"x" * len(good), good[:-1], good + b"x"):
+                self.r.blobs[d] = bad
+                r = self.pull(f"{self.r.host}/x:1")
+                self.assertIn(r.status, (422, 502), r)
+            self.r.blobs[d] = good
+        # A manifest that is not the one that was asked for.
+        self.r.manifests[registry.digest(b"other")] = (registry.MANIFEST,
+                                                       image.manifest)
+        self.fails(422, "bad_image",
+                   f"{self.r.host}/x@{registry.digest(b'other')}")
+        for what in (b"", b"{}", b"[" * 5000, b"x" * (2 << 20),
+                     json.dumps({"schemaVersion": 2, "config": image.config,
+                                 "layers": image.layers * 200}).encode()):
+            self.r.manifests["bad"] = (registry.MANIFEST, what)
+            r = self.pull(f"{self.r.host}/x:bad")
+            self.assertIn(r.status, (422, 502), r)
+        self.pulls(f"{self.r.host}/x:1")
+
+    def test_damaged_on_disk(self):
+        image = self.image()
+        self.pulls(f"{self.r.host}/x:1")
+        blob = f"{self.i.state_dir}/blobs/{image.layers[1]['digest'][7:]}"
+        with open(blob, "r+b") as f:
+            f.seek(1000)
+            f.write(b"damage")
+        self.fails(422, "bad_image", f"{self.r.host}/x:1")
+        self.assertFalse(os.path.exists(blob))
+        self.pulls(f"{self.r.host}/x:1")
+
+    def test_missing(self):
+        self.assertIn("manifest", self.fails(404, "not_found",
+                                             f"{self.r.host}/x:none"))
+        image = self.image()
+        del self.r.blobs[image.layers[1]["digest"]]
+        self.fails(404, "not_found", f"{self.r.host}/x:1")
+
+    def test_allowed_hosts(self):
+        self.assertIn("registries", self.fails(
+            403, "forbidden", f"{self.stranger.host}/x:1"))
+        self.fails(400, "bad_request", "nohost")
+        self.fails(400, "bad_request", f"{self.r.host}/UPPER")
+        # A redirect goes where the operator allows it, and without our key.
+        image = self.image()
+        self.r.auth = "basic"
+        self.other.blobs = dict(image.blobs)
+        self.r.redirect = f"http://{self.other.host}"
+        self.pulls(f"{self.r.host}/x:1", username="me", password="secret")
+        self.assertEqual(len(self.got(server=self.other)), len(image.blobs))
+        for _, _, fields in self.other.seen:
+            self.assertNotIn("Authorization", fields)
+        image = self.image("2")
+        for to in (f"http://{self.stranger.host}", "file:///etc/passwd",
+                   f"http://127.0.0.1:{self.other.host.split(':')[1]}"):
+            self.r.redirect = to
+            r = self.pull(f"{self.r.host}/x:2", username="me",
+                          password="secret")
+            self.assertIn(r.status, (403, 502), r)
+        self.assertEqual(self.stranger.seen, [])
+        self.r.redirect = f"http://{self.r.host}"
+        self.assertIn("circles", self.fails(
+            502, "registry_failed", f"{self.r.host}/x:2", username="me",
+            password="secret"))
+
+    def test_credentials(self):
+        self.image()
+        for kind in ("basic", "token"):
+            self.r.auth = kind
+            self.fails(403, "registry_refuses", f"{self.r.host}/x:1")
+            self.fails(403, "registry_refuses", f"{self.r.host}/x:1",
+                       username="me", password="wrong")
+            self.pulls(f"{self.r.host}/x:1", username="me", password="secret")
+        # A token server that is not allowed hears nothing.
+        self.r.realm = f"http://{self.stranger.host}/token"
+        self.fails(403, "forbidden", f"{self.r.host}/x:1", username="me",
+                   password="secret")
+        self.assertEqual(self.stranger.seen, [])
+        self.assertNotIn("secret", self.i.log())
+
+    def test_cli(self):
+        self.image()
+        self.r.auth = "token"
+        word = os.path.join(self.i.dir, "word")
+        with open(word, "w") as f:
+            f.write("secret\n")
+        p = self.i.cli("image", "pull", "-u", "me", "--password-file", word,
+                       f"{self.r.host}/a/x:1")
+        self.assertEqual(p.returncode, 0, p)
+        self.assertIn(b"image x:1: ", p.stdout)
+        self.assertIn(b"downloading", p.stderr)
+        p = self.i.cli("image", "pull", f"{self.r.host}/x:1")
+        self.assertEqual(p.returncode, 1)
+        self.assertIn(b"password", p.stderr)
+        p = self.i.cli("image", "pull", "x")
+        self.assertIn(b"HOST", p.stderr)
+
+    def test_leaves_when_the_client_does(self):
+        image = self.image()
+        gate = threading.Event()
+        d = image.layers[1]["digest"]
+        self.r.blobs[d] = Slow(self.r.blobs[d], 100000, gate)
+        c = harness.UnixHTTP(self.i.sock)
+        c.request("POST", "/v1/images/left/pull", json.dumps(
+            {"reference": f"{self.r.host}/x:1"}),
+            {"Content-Type": "application/json"})
+        wait_for("the worker", lambda: self.i.pids().get("carrel-fetch"), 20)
+        c.close()
+        wait_for("no worker", lambda: not self.i.pids().get("carrel-fetch"), 20)
+        gate.set()
+
+    def test_room(self):
+        """The cache has a limit: the oldest go, and too much is refused."""
+        images = [self.image(str(n)) for n in range(3)]
+        for n in range(3):
+            self.pulls(f"{self.r.host}/x:{n}")
+        self.i.conf["blobs_size"] = sum(
+            len(b) for b in images[0].blobs.values()) + 400000
+        self.i.restart()
+        try:
+            self.image("3")
+            self.pulls(f"{self.r.host}/x:3")
+            left = sum(os.path.getsize(f"{self.i.state_dir}/blobs/{b}")
+                       for b in self.blobs())
+            self.assertLess(left, self.i.conf["blobs_size"])
+            self.i.conf["blobs_size"] = 100000
+            self.i.restart()
+            self.image("4")
+            self.assertIn("blobs_size", self.fails(
+                507, "no_space", f"{self.r.host}/x:4"))
+        finally:
+            del self.i.conf["blobs_size"]
+            self.i.restart()
+
+
+class Slow:
+    """Bytes of a blob of which the second half comes when the gate opens."""
+
+    def __init__(self, data, n, gate):
+        self.data, self.n, self.gate = data, n, gate
+
+    def __len__(self):
+        return len(self.data)
+
+    def __getitem__(self, where):
+        if where.start and where.start >= self.n:
+            self.gate.wait(30)
+        return self.data[where]
+
+
+class Tls(harness.Case):
+    IMAGE = None
+
+    @classmethod
+    def setUpClass(cls):
+        import tempfile
+        cls.dir = tempfile.mkdtemp(prefix="registry-tls-")
+        cert, key = certificate(cls.dir)
+        os.chmod(cls.dir, 0o755)
+        os.chmod(cert, 0o644)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(cert, key)
+        cls.r = registry.Fake(context)
+        cls.CONF = {"registries": cls.r.host, "registries_ca": cert}
+        super().setUpClass()
+
+    @classmethod
+    def tearDownClass(cls):
+        import shutil
+        super().tearDownClass()
+        cls.r.close()
+        shutil.rmtree(cls.dir)
+
+    def test_certificates(self):
+        self.r.add("1", registry.Image(registry.tiny_layers()))
+
+        def pull():
+            return self.i.api("POST", "/v1/images/x/pull",
+                              {"reference": f"{self.r.host}/x:1"})
+        self.assertEqual(pull().status, 201)
+        # Who is not known to vouch for it does not.
+        self.i.conf["registries_ca"] = "/etc/ssl/certs/ca-certificates.crt"
+        self.i.restart()
+        r = pull()
+        self.assertEqual((r.status, r.json["error"]), (502, "registry_failed"))
+        self.assertIn("certificate", r.json["message"])
+        # Without TLS it is not spoken to: it is not listed as insecure.
+        self.i.conf["registries_ca"] = "/nonexistent"
+        self.i.restart()
+        self.assertIn("registries_ca", pull().json["message"])
+
+
+@unittest.skipUnless(registry.Real.PROGRAM, "docker-registry is not installed")
+class Real(harness.Case):
+    IMAGE = None
+
+    @classmethod
+    def setUpClass(cls):
+        cls.open = registry.Real()
+        cls.closed = registry.Real("me", "secret")
+        cls.CONF = {"registries_insecure":
+                    f"{cls.open.host}, {cls.closed.host}"}
+        super().setUpClass()
+
+    @classmethod
+    def tearDownClass(cls):
+        super().tearDownClass()
+        cls.open.close()
+        cls.closed.close()
+
+    def test_pull(self):
+        image = registry.Image(registry.tiny_layers(), {"Env": ["X=1"]})
+        for r, who in ((self.open, {}),
+                       (self.closed, {"username": "me", "password": "secret"})):
+            r.push("tools/tiny", "v1", image)
+            got = self.i.api("POST", "/v1/images/tiny/pull",
+                             {"reference": f"{r.host}/tools/tiny:v1", **who})
+            self.assertEqual(got.status, 201, got)
+            self.assertEqual(got.json["config"], {"Env": ["X=1"]})
+        got = self.i.api("POST", "/v1/images/no/pull",
+                         {"reference": f"{self.closed.host}/tools/tiny:v1"})
+        self.assertEqual((got.status, got.json["error"]),
+                         (403, "registry_refuses"))
+
+
+if __name__ == "__main__":
+    harness.main()
