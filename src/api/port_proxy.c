@@ -94,10 +94,18 @@ static void bad_answer(struct proxy *p, const char *msg)
 	fail(p, 502, "bad_answer", msg);
 }
 
+static void set_timer(struct proxy *p);
+
+/* A server that was paused is silent for as long as it is. */
 static void on_timeout(struct timer *t)
 {
-	fail(container_of(t, struct proxy, timer), 504, "timeout",
-	     "the server inside does not answer");
+	struct proxy *p = container_of(t, struct proxy, timer);
+	const struct sandbox *s = box_by_id(p->api, p->dial.id);
+
+	if (s && box_sleeps(s))
+		set_timer(p);
+	else
+		fail(p, 504, "timeout", "the server inside does not answer");
 }
 
 /* Something moved inside, or its slowness is not its own fault. */
