@@ -4,12 +4,15 @@
 #include <string.h>
 
 #include "api/api.h"
+#include "api/audit.h"
 #include "api/box_json.h"
 #include "api/reply.h"
 #include "api/routes.h"
 
 struct change {
 	struct pause_waiter waiter;
+	struct box_waiter suspended;
+	char id[ID_CAP];
 	struct api *api;
 	struct http_conn *conn;
 	struct call call;
@@ -22,6 +25,7 @@ static void change_gone(struct http_conn *c, void *owner)
 
 	(void)c;
 	list_del(&ch->waiter.node);
+	list_del(&ch->suspended.node);
 	free(ch);
 }
 
@@ -35,6 +39,39 @@ static void on_changed(struct pause_waiter *w, struct sandbox *s,
 	else
 		reply_json(ch->api, ch->conn, 200, box_json(s));
 	free(ch);
+}
+
+static void on_suspended(struct box_waiter *w, const struct err *e)
+{
+	struct change *ch = container_of(w, struct change, suspended);
+	struct sandbox *s = box_by_id(ch->api, ch->id);
+
+	if (e->code || !s)
+		reply_err(ch->api, ch->conn, e);
+	else
+		reply_json(ch->api, ch->conn, 200, box_json(s));
+	free(ch);
+}
+
+/* 1: it was so. 0: it will be. */
+static int suspend(struct change *ch, struct sandbox *s, struct err *e)
+{
+	int r;
+
+	if (s->state == BOX_SUSPENDED && !s->restart.busy)
+		return 1;
+	r = box_suspend(s, &ch->suspended, e);
+	if (r < 0)
+		return r;
+	memcpy(ch->id, s->id, ID_CAP);
+	audit_add(ch->api,
+		  &(struct audit){
+			  .type = "sandbox.suspend",
+			  .box = s,
+			  .who = &ch->call.who,
+			  .request_id = http_request_id(ch->conn),
+			  .data = json_pack("{s:s}", "reason", "asked") });
+	return 0;
 }
 
 static int take_body(const char *body, size_t n, bool resume, bool *disk_only,
@@ -65,13 +102,14 @@ static void change_body(struct http_conn *c, char *body, size_t n, void *owner)
 
 	if (take_body(body, n, ch->resume, &disk_only, &e) == 0)
 		s = box_find(a, &ch->call.who, ch->call.arg[0], &e);
-	if (s && disk_only)
-		err_set(&e, ENOTSUP, "disk_only: not possible yet");
+	if (s && disk_only && suspend(ch, s, &e) == 0)
+		return;
 	if (e.code) {
 		reply_err(a, c, &e);
 		free(ch);
 		return;
 	}
+	/* One that is suspended is paused, too. */
 	pause_because(&ch->waiter.cause, "asked", &ch->call.who, c);
 	if (ch->resume)
 		box_wake(s, &ch->waiter);
@@ -90,6 +128,8 @@ static void change_start(struct api *a, struct http_conn *c,
 	ch->resume = resume;
 	ch->waiter.fn = on_changed;
 	list_init(&ch->waiter.node);
+	ch->suspended.fn = on_suspended;
+	list_init(&ch->suspended.node);
 	http_own(c, ch, change_gone);
 	http_read_body(c, BODY_MAX, change_body);
 }

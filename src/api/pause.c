@@ -16,6 +16,7 @@ void pause_init(struct sandbox *s)
 {
 	list_init(&s->pause.pausers);
 	list_init(&s->pause.wakers);
+	list_init(&s->pause.start.node);
 }
 
 void pause_because(struct pause_cause *to, const char *reason,
@@ -45,12 +46,13 @@ static void tell(struct sandbox *s, struct list *waiters, const struct err *e)
 	}
 }
 
-static void note(struct sandbox *s, const char *type, const char *key,
-		 uint64_t value)
+/* Takes `data`, and adds the reason to it. */
+static void note(struct sandbox *s, const char *type, json_t *data)
 {
 	const struct pause_cause *why = &s->pause.cause;
 	bool somebody = *why->who.name != '\0';
 
+	json_object_set_new(data, "reason", json_string(why->reason));
 	audit_add(
 		s->api,
 		&(struct audit){
@@ -58,8 +60,7 @@ static void note(struct sandbox *s, const char *type, const char *key,
 			.box = s,
 			.who = somebody ? &why->who : NULL,
 			.request_id = *why->request_id ? why->request_id : NULL,
-			.data = json_pack("{s:s, s:I}", "reason", why->reason,
-					  key, (json_int_t)value),
+			.data = data,
 		});
 }
 
@@ -73,7 +74,8 @@ static void paused(struct sandbox *s)
 	p->since_ms = clock_wall_ms();
 	p->mem_bytes = s->meter.fresh ? s->meter.last.mem_bytes : 0;
 	meter_plan(s);
-	note(s, "sandbox.pause", "memory_bytes", p->mem_bytes);
+	note(s, "sandbox.pause",
+	     json_pack("{s:I}", "memory_bytes", (json_int_t)p->mem_bytes));
 }
 
 static void awake(struct sandbox *s)
@@ -88,8 +90,10 @@ static void awake(struct sandbox *s)
 	box_touch(s);
 	s->meter.mark_ms = 0;
 	meter_plan(s);
-	note(s, "sandbox.resume", "paused_ms",
-	     since > 0 && now > since ? now - since : 0);
+	if (since == 0 || now < since)
+		since = now;
+	note(s, "sandbox.resume",
+	     json_pack("{s:I}", "paused_ms", (json_int_t)(now - since)));
 	drive_door_open(s);
 	if (!p->unheard)
 		return;
@@ -165,22 +169,52 @@ static const struct pause_cause *first_cause(const struct list *waiters)
 	return &container_of(waiters->next, struct pause_waiter, node)->cause;
 }
 
+/*
+ * It runs again, or cannot; the state is what it says. Who else waits is told
+ * by pause_moved(), right behind this.
+ */
+static void on_started(struct box_waiter *w, const struct err *e)
+{
+	struct sandbox *s = container_of(w, struct sandbox, pause.start);
+
+	if (e->code == 0) {
+		s->api->metrics.wakes++;
+		note(s, "sandbox.resume", json_pack("{s:b}", "disk", true));
+	} else if (s->state != BOX_ENDING) {
+		tell(s, &s->pause.wakers, e);
+	}
+}
+
+/* One that is suspended has another life. */
+static void start(struct sandbox *s, const struct pause_cause *why)
+{
+	struct pause *p = &s->pause;
+	struct err e = { 0 };
+
+	p->cause = *why;
+	p->start.fn = on_started;
+	if (box_resume(s, &p->start, &e) < 0)
+		tell(s, &p->wakers, &e);
+}
+
 /* The next step that somebody waits for, if none is under way. */
 static void settle(struct sandbox *s)
 {
 	struct pause *p = &s->pause;
 	const struct err ok = { 0 };
 
-	if (p->call.busy)
+	if (p->call.busy || s->restart.busy)
 		return;
 	if (s->state == BOX_RUNNING)
 		tell(s, &p->wakers, &ok);
-	else if (s->state == BOX_PAUSED)
+	else if (s->state == BOX_PAUSED || s->state == BOX_SUSPENDED)
 		tell(s, &p->pausers, &ok);
 	/* Who was told may have asked for something. */
-	if (p->call.busy)
+	if (p->call.busy || s->restart.busy)
 		return;
-	if (s->state == BOX_PAUSED && !list_empty(&p->wakers))
+	if (s->state == BOX_SUSPENDED && !list_empty(&p->wakers))
+		start(s, first_cause(&p->wakers));
+	else if (s->state == BOX_PAUSED && !list_empty(&p->wakers))
 		ask(s, WARDEN_RESUME, first_cause(&p->wakers));
 	else if (s->state == BOX_RUNNING && !list_empty(&p->pausers))
 		ask_pause(s, first_cause(&p->pausers));
@@ -191,7 +225,8 @@ static bool refused(struct sandbox *s, struct pause_waiter *w)
 {
 	struct err e = { 0 };
 
-	if (s->state == BOX_RUNNING || s->state == BOX_PAUSED)
+	if (s->state == BOX_RUNNING || s->state == BOX_PAUSED ||
+	    s->state == BOX_SUSPENDED || s->state == BOX_RESTARTING)
 		return false;
 	if (s->state == BOX_ENDING)
 		err_set(&e, EBUSY, "sandbox %s is being removed", s->id);
@@ -224,7 +259,7 @@ void box_pause_idle(struct sandbox *s)
 {
 	const struct pause_cause why = { .reason = "idle" };
 
-	if (s->state == BOX_RUNNING && !s->pause.call.busy)
+	if (s->state == BOX_RUNNING && !s->pause.call.busy && !s->restart.busy)
 		ask_pause(s, &why);
 }
 
@@ -233,7 +268,7 @@ void box_wake_now(struct sandbox *s, const struct identity *who,
 {
 	struct pause_cause why = { .reason = "request" };
 
-	if (s->state != BOX_PAUSED || s->pause.call.busy)
+	if (s->state != BOX_PAUSED || s->pause.call.busy || s->restart.busy)
 		return;
 	if (who)
 		why.who = *who;
@@ -245,8 +280,10 @@ void box_wake_now(struct sandbox *s, const struct identity *who,
 
 bool box_sleeps(const struct sandbox *s)
 {
-	return s->state == BOX_PAUSED ||
-	       (s->state == BOX_RUNNING && s->pause.call.busy);
+	return s->state == BOX_PAUSED || s->state == BOX_SUSPENDED ||
+	       s->state == BOX_RESTARTING ||
+	       (s->state == BOX_RUNNING &&
+		(s->pause.call.busy || s->restart.busy));
 }
 
 int box_usable(struct sandbox *s, const struct identity *who,
@@ -278,18 +315,8 @@ void pause_found(struct sandbox *s, bool is_paused)
 
 void pause_moved(struct sandbox *s)
 {
-	struct err e = { 0 };
-
 	warden_cancel(&s->pause.call);
-	if (s->state == BOX_RESTARTING) /* who waits hears of the end of it */
-		return;
-	if (s->state != BOX_SUSPENDED) {
-		settle(s);
-		return;
-	}
-	err_set(&e, EBUSY, "sandbox %s is suspended", s->id);
-	tell(s, &s->pause.pausers, &e);
-	tell(s, &s->pause.wakers, &e);
+	settle(s); /* who waits hears of the end of it */
 }
 
 void pause_end(struct sandbox *s)
@@ -297,6 +324,7 @@ void pause_end(struct sandbox *s)
 	struct err e = { 0 };
 
 	warden_cancel(&s->pause.call);
+	list_del(&s->pause.start.node);
 	err_set(&e, ERR_ENDED, "sandbox %s has ended: %s", s->id, s->reason);
 	tell(s, &s->pause.pausers, &e);
 	tell(s, &s->pause.wakers, &e);

@@ -1,7 +1,8 @@
 /*
  * Pauses: everything inside a sandbox stands still, in memory, until it is
  * resumed. The warden freezes and thaws; what it says is the truth also after
- * a restart of ours.
+ * a restart of ours. One that is suspended (restart.h) is woken in the same
+ * way.
  *
  * Each change has any number of who wait for it, and one request to the
  * warden. A resume that is asked for while a pause is under way follows it,
@@ -14,6 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "api/box_waiter.h"
 #include "api/call.h"
 #include "api/warden_link.h"
 #include "base/err.h"
@@ -40,6 +42,7 @@ struct pause_waiter {
 /* Of each sandbox. */
 struct pause {
 	struct warden_call call;
+	struct box_waiter start; /* of one that is suspended */
 	struct list pausers, wakers;
 	struct pause_cause cause; /* of what is under way */
 	uint64_t since_ms;        /* wall time; 0: not in this life of ours */

@@ -14,6 +14,7 @@
 
 #include "api/admission.h"
 #include "api/agent_link.h"
+#include "api/box_waiter.h"
 #include "api/call.h"
 #include "api/ended.h"
 #include "api/pause.h"
@@ -46,12 +47,6 @@ enum box_use { BOX_MADE, BOX_RUN, BOX_SPARE };
 
 /* `s` is NULL when it failed, and `e` says why. */
 typedef void box_ready_fn(void *arg, struct sandbox *s, const struct err *e);
-
-/* Embedded in who waits for the end; `e->code` 0: it is gone. */
-struct box_waiter {
-	struct list node;
-	void (*fn)(struct box_waiter *w, const struct err *e);
-};
 
 struct sandbox {
 	struct api *api;

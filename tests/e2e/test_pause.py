@@ -236,6 +236,102 @@ class WithoutWarden(Asking, harness.unittest.TestCase):
         wait_for("its end", lambda: self.state(box) == "ended", 10 * SLOW)
 
 
+class Suspended(Asking, harness.unittest.TestCase):
+    """Only a disk: its next use starts it again."""
+
+    def setUp(self):
+        self.i = Api()
+        self.addCleanup(self.i.stop)
+        self.warden = self.i.warden
+        self.box = self.i.create(name="work")
+
+    def suspend(self, status=200):
+        r = self.i.api("POST", f"/v1/sandboxes/{self.box}/pause",
+                       '{"disk_only": true}')
+        self.assertEqual(r.status, status, r)
+        return r.json
+
+    def launches(self):
+        return sum(1 for op, _ in self.warden.seen if op == fake_warden.LAUNCH)
+
+    def test_suspend_and_resume(self):
+        self.assertEqual(self.suspend()["state"], "suspended")
+        self.assertNotIn(self.box, self.warden.boxes)
+        self.assertEqual(self.suspend()["state"], "suspended", "it was so")
+        self.assertEqual(self.pause(self.box)["state"], "suspended")
+        self.assertEqual((self.metric("suspended"), self.metric("paused")),
+                         (1, 0))
+        j = self.resume(self.box)
+        self.assertEqual((j["state"], j["name"]), ("running", "work"))
+        self.assertEqual((self.metric("suspended"),
+                          self.metric("wakes_total")), (0, 1))
+        for kind in ("sandbox.suspend", "sandbox.resume"):
+            entry, = wait_for("the log has it",
+                              lambda: self.entries(self.box, kind))
+            self.assertEqual(entry["data"]["reason"], "asked")
+
+    def test_many_share_one_start(self):
+        self.suspend()
+        before = self.launches()
+        runs = [later(lambda: self.run_in("work", "echo", "hi"))
+                for _ in range(5)]
+        for r in runs:
+            self.assertEqual((r.get().status, r.get().json["stdout"]),
+                             (200, "hi"))
+        self.assertEqual(self.launches(), before + 1)
+
+    def test_one_that_is_paused(self):
+        self.pause(self.box)
+        self.assertEqual(self.suspend()["state"], "suspended")
+        self.assertEqual(self.run_in(self.box, "echo", "hi").status, 200)
+
+    def test_a_start_that_fails(self):
+        self.suspend()
+        self.warden.refuse[fake_warden.LAUNCH] = (EIO, "no more room")
+        r = self.run_in(self.box, "echo", "hi")
+        self.assertEqual(r.status, 503, r)
+        self.assertIn("no more room", r.json["message"])
+        self.assertEqual(self.state(self.box), "suspended")
+        self.warden.refuse.clear()
+        self.assertEqual(self.run_in(self.box, "echo", "hi").status, 200)
+
+    def test_used_while_it_is_suspended(self):
+        """Who comes in the middle waits, and starts it again."""
+        self.warden.silent.add(fake_warden.KILL)
+        first = later(self.suspend)
+        wait_for("the kill", lambda: (fake_warden.KILL, self.box)
+                 in self.warden.seen)
+        run = later(lambda: self.run_in(self.box, "echo", "hi"))
+        wait_for("it waits", lambda: self.metric("held_requests") == 1)
+        self.warden.silent.clear()
+        self.warden.crash()
+        self.warden.listen()
+        self.assertEqual(first.get()["state"], "suspended")
+        self.assertEqual(run.get().status, 200)
+        self.assertEqual(self.state(self.box), "running")
+
+    def test_removed_while_requests_wait(self):
+        self.suspend()
+        self.warden.silent.add(fake_warden.LAUNCH)
+        run = later(lambda: self.run_in(self.box, "echo", "hi"))
+        wait_for("it waits", lambda: self.metric("held_requests") == 1)
+        gone = later(lambda: self.i.rm(self.box))
+        wait_for("it is being removed",
+                 lambda: self.state(self.box) == "removing")
+        self.warden.silent.clear()
+        self.warden.crash()
+        self.warden.listen()
+        gone.get()
+        self.assertEqual(run.get().status, 410, run.get())
+
+    def test_the_daemon_restarts(self):
+        self.suspend()
+        self.i.kill()
+        self.i.start()
+        self.assertEqual(self.state(self.box), "suspended")
+        self.assertEqual(self.run_in(self.box, "echo", "hi").status, 200)
+
+
 class AutoSnapshot(Asking, harness.unittest.TestCase):
     """A snapshot before each command, and only the newest ones."""
 
