@@ -2,7 +2,9 @@
 
 import json
 import socket
+import struct
 import threading
+import time
 
 import fake_warden
 import harness
@@ -481,6 +483,209 @@ class ProjectDisk(Asking, harness.unittest.TestCase):
         self.assertEqual(self.i.api("PUT", "/v1/drive/files/c",
                                     b"z" * 8000).status, 200)
         self.refused("POST", f"/v1/sandboxes/{self.box}/snapshots", "{}")
+
+
+class Real(Asking, harness.Case):
+    """The whole daemon."""
+
+    CONF = {"domain": "localhost", "spares": 0}
+    SERVER = ("mkdir -p /tmp/www; echo hello > /tmp/www/index.html; "
+              "httpd -p 127.0.0.1:8080 -h /tmp/www")
+    STILL_US = 20000  # what the kernel still writes to its account
+    COUNT = "i=0; while :; do i=$((i+1)); echo $i; sleep 0.02; done"
+
+    def start(self, box, command, tag):
+        r = self.i.api("POST", f"/v1/sandboxes/{box}/processes", json.dumps(
+            {"command": command, "tag": tag, "detach": True}))
+        self.assertEqual(r.status, 201, r)
+
+    def cpu(self, box):
+        return self.i.api("GET", f"/v1/sandboxes/{box}").json["usage"]["cpu_us"]
+
+    def serve(self):
+        box = self.i.create()
+        self.start(box, self.SERVER, "server")
+        wait_for("the server", lambda: self.i.api(
+            "GET", f"/v1/sandboxes/{box}/ports/8080/").status == 200, 20 * SLOW)
+        return box
+
+    def test_everything_stands_still(self):
+        box = self.i.create()
+        self.start(box, "while :; do :; done", "busy")
+        self.i.sh(box, "head -c 40000000 /dev/zero > /tmp/x; cat /tmp/x "
+                  "> /dev/null; sync")
+        j = self.pause(box)
+        before = self.cpu(box)
+        left = wait_for("figures", lambda: self.i.api(
+            "GET", f"/v1/sandboxes/{box}").json["usage"])
+        self.assertLessEqual(left["memory_bytes"],
+                             j["paused"]["memory_at_pause"])
+        time.sleep(0.3)
+        self.assertLess(self.cpu(box), before + self.STILL_US, "it worked")
+        self.assertEqual(self.state(box), "paused")
+        self.resume(box)
+        wait_for("it works again", lambda: self.cpu(box) > before, 20 * SLOW)
+
+    def test_a_port_wakes_it(self):
+        box = self.serve()
+        for path, headers in ((f"/v1/sandboxes/{box}/ports/8080/", {}),
+                              ("/", {"Host": f"8080-{box}.localhost"})):
+            self.pause(box)
+            r = self.i.api("GET", path, headers=headers)
+            self.assertEqual((r.status, r.body), (200, b"hello\n"))
+            self.assertEqual(self.state(box), "running")
+
+    def test_everything_that_is_used_wakes_it(self):
+        box = self.i.create(name="sleepy")
+        self.i.sh(box, "echo here > /tmp/note")
+        content = f"/v1/sandboxes/{box}/files/content?path=/tmp/"
+        for ask in (
+                lambda: self.assertEqual(self.i.sh(box, "cat /tmp/note").out,
+                                         "here\n"),
+                lambda: self.assertEqual(
+                    self.i.api("GET", content + "note").body, b"here\n"),
+                lambda: self.assertEqual(self.i.api(
+                    "PUT", content + "big", b"x" * 3000000).status, 200),
+                lambda: self.i.cli("cp", "sleepy:/tmp/note", "-", check=0),
+                lambda: self.i.cli("ps", "sleepy", check=0)):
+            self.pause(box)
+            ask()
+            self.assertEqual(self.state(box), "running")
+
+    def test_streams_wait(self):
+        """Clients that are there neither end nor miss anything."""
+        box = self.i.create()
+        self.start(box, self.COUNT, "count")
+        w = self.i.exec_wire(box)
+        w.attach(tag="count", out=(0, 0))
+        got = bytearray()
+
+        def lines(n):
+            while got.count(b"\n") < n:
+                kind, _, p = w.recv()
+                if kind == harness.OUTPUT:
+                    got.extend(p[9:])
+                    w.send(harness.ACK, 1, struct.pack("<BQ", 1, len(got)))
+        lines(5)
+        self.pause(box)
+        seen = got.count(b"\n")
+        time.sleep(0.3)
+        self.resume(box)
+        lines(seen + 20)
+        words = got[:got.rindex(b"\n")].split()
+        self.assertEqual([int(x) for x in words],
+                         list(range(1, len(words) + 1)))
+        w.close()
+
+    def test_a_tunnel_waits(self):
+        box = self.i.create()
+        self.start(box, "nc -l -p 9000 -e cat", "echo")
+        ask = (f"POST /v1/sandboxes/{box}/tcp/9000 HTTP/1.1\r\n"
+               "Host: localhost\r\nConnection: Upgrade\r\n"
+               "Upgrade: carrel-tcp/1\r\n\r\n").encode()
+
+        def connect():
+            s = socket.socket(socket.AF_UNIX)
+            s.settimeout(20 * SLOW)
+            s.connect(self.i.sock)
+            s.sendall(ask)
+            if b" 101 " in s.recv(4096):
+                return s
+            s.close()
+        s = wait_for("the tunnel", connect, 20 * SLOW, 0.1)
+        s.sendall(b"one\n")
+        self.assertEqual(s.recv(100), b"one\n")
+        self.pause(box)
+        s.sendall(b"two\n")
+        s.settimeout(0.3)
+        with self.assertRaises(TimeoutError):
+            s.recv(100)
+        self.resume(box)
+        s.settimeout(20 * SLOW)
+        self.assertEqual(s.recv(100), b"two\n")
+        s.close()
+
+    def test_idle_means_asleep(self):
+        lazy = self.i.create(**{"idle-timeout": 1.5, "idle-action": "pause"})
+        busy = self.i.create(**{"idle-timeout": 1.5, "idle-action": "pause"})
+        used = self.i.create(**{"idle-timeout": 1.5, "idle-action": "pause"})
+        self.start(lazy, "sleep 1000", "sleep")
+        self.start(busy, "while :; do :; done", "busy")
+        w = self.i.exec_wire(used)
+        wait_for("it is paused", lambda: self.state(lazy) == "paused", 30 * SLOW)
+        time.sleep(1)
+        self.assertEqual((self.state(busy), self.state(used)),
+                         ("running", "running"))
+        w.close()
+        wait_for("it is paused", lambda: self.state(used) == "paused", 30 * SLOW)
+
+    def test_the_roles_die(self):
+        box = self.i.create()
+        self.start(box, self.COUNT, "count")
+        for role in ("carrel-api", "carrel-warden"):
+            self.pause(box)
+            before = self.cpu(box)
+            self.i.kill_role(role)
+            self.i.wait_ready()
+            wait_for("it is known", lambda: self.state(box) == "paused")
+            self.assertLess(self.cpu(box), before + self.STILL_US)
+            self.assertEqual(self.i.sh(box, "echo back").out, "back\n")
+            self.assertEqual(self.state(box), "running")
+        r = self.i.api("GET", f"/v1/sandboxes/{box}/processes")
+        self.assertIn(("count", "running"), [(p["tag"], p["state"])
+                                             for p in r.json["processes"]])
+
+    def test_rm(self):
+        boxes = [self.i.create() for _ in range(3)]
+        for box in boxes:
+            self.start(box, "while :; do :; done", "busy")
+            self.pause(box)
+        self.i.rm(boxes[0])
+        self.assertEqual(self.i.ids(), boxes[1:])
+        r = self.i.api("DELETE", "/v1/sandboxes?all=true")
+        self.assertEqual((r.status, r.json["removed"]), (200, 2))
+        self.assertEqual(self.i.box_pids(), [])
+
+    def test_command_line(self):
+        for name in ("a1", "a2"):
+            self.i.create(name=name)
+        p = self.i.cli("pause", "a1", "a2", check=0)
+        self.assertEqual((p.out, p.err), ("", ""))
+        j = json.loads(self.i.cli("inspect", "a1", "--json", check=0).out)
+        self.assertEqual(j["state"], "paused")
+        self.assertIn("paused", self.i.cli("ls", check=0).out)
+        j = json.loads(self.i.cli("resume", "a1", "--json", check=0).out)
+        self.assertEqual(j["state"], "running")
+        p = self.i.cli("resume", "a2", "nobody", "--json", check=1)
+        self.assertEqual([b["name"] for b in json.loads(p.out)], ["a2"])
+        self.assertIn("nobody", p.err)
+
+    def test_only_the_disk(self):
+        box = self.i.create(name="disk")
+        self.start(box, "sleep 1000", "sleep")
+        self.i.sh(box, "echo kept > /home/user/note")
+        self.i.cli("pause", "--disk-only", "disk", check=0)
+        self.assertEqual(self.state(box), "suspended")
+        self.assertEqual(self.i.box_pids(), [])
+        self.assertEqual(self.i.sh("disk", "cat /home/user/note").out, "kept\n")
+        r = self.i.api("GET", f"/v1/sandboxes/{box}/processes")
+        self.assertNotIn("sleep", [p["tag"] for p in r.json["processes"]])
+
+    def test_back_to_an_entry(self):
+        box = self.i.create(name="steps", **{"auto-snapshot": "exec"})
+        marks = []
+        for word in ("one", "two", "three"):
+            self.i.sh(box, f"echo {word} >> /home/user/steps")
+            marks.append(wait_for("the log has it", lambda: [
+                e["seq"] for e in self.entries(box, "process.start")
+                ][len(marks):])[0])
+        # Before the third command there were two words.
+        r = self.i.api("POST", f"/v1/sandboxes/{box}/rollback",
+                       json.dumps({"event": marks[2]}))
+        self.assertEqual(r.status, 200, r)
+        r = self.i.api("GET", f"/v1/sandboxes/{box}/files/content"
+                       "?path=/home/user/steps")
+        self.assertEqual(r.body, b"one\ntwo\n")
 
 
 if __name__ == "__main__":
