@@ -1,7 +1,8 @@
 /*
- * Image imports: a worker unpacks a foreign archive into a staged image. The
- * warden touches no byte of it: it hands the write end of the worker's input
- * and the read end of its words to the api.
+ * Image imports: a worker unpacks a foreign archive, or what a sandbox made of
+ * its image, into a staged image. The warden touches no byte of it: it hands
+ * the write end of the worker's input and the read end of its words to the
+ * api.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -59,11 +60,6 @@ static void import_go_on(struct import *i)
 	drop_orphan(i);
 }
 
-static void worker_gone(struct worker *k)
-{
-	import_go_on(container_of(k, struct import, worker));
-}
-
 static void import_done(struct import *i)
 {
 	if (list_empty(&i->node))
@@ -119,9 +115,14 @@ void import_commit(struct import *i, struct waiter *wt)
 	answer(wt, &e);
 }
 
+/* A copy of an image that could not be made is not there, which is fine. */
 static void discard(struct import *i, struct err *e)
 {
-	if (store_image_discard(&i->w->store, i->id, e) == 0) {
+	int r = store_image_discard(&i->w->store, i->id, e);
+
+	if (r == -ENOENT)
+		err_clear(e);
+	if (r == 0 || r == -ENOENT) {
 		import_done(i);
 		sweep_soon(i->w);
 	}
@@ -168,6 +169,19 @@ void imports_orphan(struct warden *w, const struct conn *owner)
 	}
 }
 
+bool import_uses_image(const struct warden *w, const char *id)
+{
+	struct list *pos;
+
+	for (pos = w->imports.next; pos != &w->imports; pos = pos->next)
+		if (strcmp(container_of(pos, struct import, node)->base, id) ==
+		    0)
+			return true;
+	return false;
+}
+
+/* --- in the child --- */
+
 /* The staged directory, with the worker's ids mapped to plain ones. */
 static int open_stage(struct warden *w, const struct worker_spec *s,
 		      const struct part *p, int fds[WORKER_FDS_MAX],
@@ -186,15 +200,54 @@ static int open_stage(struct warden *w, const struct worker_spec *s,
 	return 2;
 }
 
+/* The copy waits for the disk, so it is made here and not by the warden. */
+static int open_copy(struct warden *w, const struct worker_spec *s,
+		     const struct part *p, int fds[WORKER_FDS_MAX],
+		     struct err *e)
+{
+	const struct import *i = s->owner;
+	struct view_side side = { 0 };
+	int r;
+
+	r = store_image_stage_from(&w->store, i->id, i->base, i->family, e);
+	if (r < 0)
+		return r;
+	close(r);
+	r = open_stage(w, s, p, fds, e);
+	if (r < 0)
+		return r;
+	memcpy(side.image, i->base, ID_CAP);
+	memcpy(side.snap, i->from, ID_CAP);
+	fds[2] = view_open(&side, p->userns_fd, &fds[3], e);
+	return fds[2] < 0 ? fds[2] : 4;
+}
+
 static void say_failed(int fd, const struct err *e)
 {
 	dprintf(fd, "error %s\n", e->msg);
 }
 
-static int stage_and_start(struct import *i, int fds[2], struct err *e)
+/* --- in the warden --- */
+
+static bool id_in(const char id[ID_CAP])
+{
+	return memchr(id, '\0', ID_CAP) && id_valid(id);
+}
+
+bool import_spec_ok(const struct import_spec *s)
+{
+	if (!id_in(s->id) || s->kind >= IMPORT_KINDS)
+		return false;
+	if (s->kind == IMPORT_SNAPSHOT)
+		return id_in(s->base) && id_in(s->from) &&
+		       strcmp(s->base, s->id) != 0;
+	return s->base[0] == '\0' && s->from[0] == '\0';
+}
+
+static int start_tar(struct import *i, int fds[2], struct err *e)
 {
 	const struct worker_spec s = { .mode = "unpack",
-				       .program_fd = i->worker.w->worker_fd,
+				       .program_fd = i->w->worker_fd,
 				       .open = open_stage,
 				       .fail = say_failed,
 				       .owner = i };
@@ -211,8 +264,48 @@ static int stage_and_start(struct import *i, int fds[2], struct err *e)
 	return r;
 }
 
-int import_start(struct warden *w, const char *id, const struct conn *owner,
-		 int fds[2], struct err *e)
+static void let_go(struct import *i)
+{
+	if (!i->from[0])
+		return;
+	snapshot_release(i->w, i->from);
+	store_release(&i->w->store);
+	i->from[0] = '\0';
+	i->base[0] = '\0';
+}
+
+static int start_snapshot(struct import *i, int fds[2], struct err *e)
+{
+	const struct worker_spec s = { .mode = "apply",
+				       .program_fd = i->w->worker_fd,
+				       .open = open_copy,
+				       .fail = say_failed,
+				       .owner = i };
+	int fd = store_image_open(&i->w->store, i->base, e), r;
+
+	if (fd < 0)
+		return fd;
+	close(fd);
+	r = snapshot_hold(i->w, i->from, e);
+	if (r < 0)
+		return r;
+	i->family = store_reserve(&i->w->store, 1);
+	r = worker_start(&i->worker, &s, fds, e);
+	if (r < 0)
+		let_go(i);
+	return r;
+}
+
+static void worker_gone(struct worker *k)
+{
+	struct import *i = container_of(k, struct import, worker);
+
+	let_go(i);
+	import_go_on(i);
+}
+
+int import_start(struct warden *w, const struct import_spec *spec,
+		 const struct conn *owner, int fds[2], struct err *e)
 {
 	struct err none = { 0 };
 	struct import *i;
@@ -222,18 +315,21 @@ int import_start(struct warden *w, const char *id, const struct conn *owner,
 		return err_set(e, EAGAIN, "%d images are being imported",
 			       IMPORTS_MAX);
 	/* Whatever ends an import discards its id: it must be nobody else's. */
-	r = store_image_open(&w->store, id, &none);
+	r = store_image_open(&w->store, spec->id, &none);
 	if (r >= 0)
 		close(r);
-	if (r >= 0 || import_find(w, id))
-		return err_set(e, EEXIST, "image %s exists", id);
+	if (r >= 0 || import_find(w, spec->id))
+		return err_set(e, EEXIST, "image %s exists", spec->id);
 	i = xcalloc(1, sizeof(*i));
 	i->w = i->worker.w = w;
 	i->worker.gone = worker_gone;
 	i->owner = owner;
-	memcpy(i->id, id, ID_CAP);
+	memcpy(i->id, spec->id, ID_CAP);
+	memcpy(i->base, spec->base, ID_CAP);
+	memcpy(i->from, spec->from, ID_CAP);
 	list_init(&i->waiters);
-	r = stage_and_start(i, fds, e);
+	r = spec->kind == IMPORT_SNAPSHOT ? start_snapshot(i, fds, e)
+					  : start_tar(i, fds, e);
 	if (r < 0) {
 		free(i);
 		return r;

@@ -207,7 +207,7 @@ static void do_image_import(struct warden *w, struct warden_req *q,
 	struct warden_rep rep = { 0 };
 	int fds[2] = { -1, -1 };
 
-	if (import_start(w, q->id, wt->conn, fds, &rep.err) < 0)
+	if (import_start(w, &q->import, wt->conn, fds, &rep.err) < 0)
 		answer_rep(wt, &rep, NULL, 0);
 	else
 		answer_rep(wt, &rep, fds, 2);
@@ -255,7 +255,7 @@ static void do_image_remove(struct warden *w, struct warden_req *q,
 	}
 	if (box_uses_image(w, q->id))
 		err_set(&e, EBUSY, "a sandbox uses image %s", q->id);
-	else if (view_uses_image(w, q->id))
+	else if (view_uses_image(w, q->id) || import_uses_image(w, q->id))
 		err_set(&e, EBUSY, "a worker looks at image %s", q->id);
 	else if (store_image_discard(&w->store, q->id, &e) == 0)
 		sweep_soon(w);
@@ -410,6 +410,7 @@ enum need {
 	NEED_LIMITS,
 	NEED_SNAPSHOT,
 	NEED_SIDES,
+	NEED_IMPORT,
 	NEED_PAUSE,
 	NEED_VOLUME,
 };
@@ -424,7 +425,7 @@ static const struct {
 	[WARDEN_KILL_ALL] = { NEED_NOTHING, do_kill_all },
 	[WARDEN_NEXT] = { NEED_ID_OR_EMPTY, do_next },
 	[WARDEN_STAT] = { NEED_ID, do_stat },
-	[WARDEN_IMAGE_IMPORT] = { NEED_ID, do_image_import },
+	[WARDEN_IMAGE_IMPORT] = { NEED_IMPORT, do_image_import },
 	[WARDEN_IMAGE_COMMIT] = { NEED_ID, do_image_commit },
 	[WARDEN_IMAGE_REMOVE] = { NEED_ID, do_image_remove },
 	[WARDEN_IMAGE_NEXT] = { NEED_ID_OR_EMPTY, do_image_next },
@@ -594,6 +595,10 @@ static int check(const struct conn *c, const struct warden_req *q,
 		if (snapshot_ok(&q->snapshot))
 			return 0;
 		return err_set(e, EINVAL, "not a snapshot of a sandbox");
+	case NEED_IMPORT:
+		if (import_spec_ok(&q->import))
+			return 0;
+		return err_set(e, EINVAL, "not an image to import");
 	case NEED_SIDES:
 		if (view_spec_ok(&q->view))
 			return 0;

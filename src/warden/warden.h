@@ -157,6 +157,8 @@ struct import {
 	struct list node;
 	struct warden *w;
 	char id[ID_CAP];
+	char base[ID_CAP], from[ID_CAP]; /* of IMPORT_SNAPSHOT; else "" */
+	uint64_t family;                 /* reserved for its copy of `base` */
 	struct worker worker;
 	bool committing;
 	const struct conn *owner; /* NULL: gone */
@@ -297,8 +299,12 @@ int worker_start(struct worker *k, const struct worker_spec *s, int out[2],
 void worker_stop(struct worker *k);
 
 /* import.c */
-int import_start(struct warden *w, const char *id, const struct conn *owner,
-		 int fds[2], struct err *e) MUST_CHECK;
+bool import_spec_ok(const struct import_spec *s);
+int import_start(struct warden *w, const struct import_spec *spec,
+		 const struct conn *owner, int fds[2],
+		 struct err *e) MUST_CHECK;
+/* One starts as a copy of it. */
+bool import_uses_image(const struct warden *w, const char *id);
 /* `owner` is going: what it imported is not wanted any more. */
 void imports_orphan(struct warden *w, const struct conn *owner);
 struct import *import_find(struct warden *w, const char *id);

@@ -35,4 +35,8 @@ enum {
 	 * (open_tree(2)), mapped to the ids of the worker's user namespace. */
 	WORKER_ROOT_FD = 3,
 	WORKER_SHIM_FD = 4, /* carrel-sudo, open for reading */
+	/* Mode "apply", where the directory is a copy of an image and there is
+	 * no tar: the snapshot as its sandbox saw it, and what it wrote. */
+	WORKER_STATE_FD = 5,
+	WORKER_UPPER_FD = 6,
 };

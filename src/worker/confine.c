@@ -202,16 +202,18 @@ int confine_viewer(int n, struct err *e)
 			       &filter_viewer, e);
 }
 
-int confine(struct err *e)
+/* The descriptors below `n` are kept. */
+static int confine_filler(int n, uint64_t files, struct err *e)
 {
 	AUTO_CLOSE int root_fd = -1;
-	int r;
+	int r, i;
 
 	r = check_start(e);
+	for (i = WORKER_ROOT_FD; i < n && r == 0; i++)
+		if (i != WORKER_SHIM_FD)
+			r = check_mount(i, e);
 	if (r == 0)
-		r = check_mount(WORKER_ROOT_FD, e);
-	if (r == 0)
-		r = keep_fds(WORKER_SHIM_FD + 1, e);
+		r = keep_fds(n, e);
 	if (r < 0)
 		return r;
 	/* The warden's descriptor may be an O_PATH one: syncfs() needs more. */
@@ -220,6 +222,16 @@ int confine(struct err *e)
 		errno = -root_fd;
 		return err_sys(e, "open the directory to fill");
 	}
-	r = lock_in(WORKER_FILES_MAX, UNPACK_CAPS, &filter_worker, e);
+	r = lock_in(files, UNPACK_CAPS, &filter_worker, e);
 	return r < 0 ? r : take_fd(&root_fd);
+}
+
+int confine(struct err *e)
+{
+	return confine_filler(WORKER_SHIM_FD + 1, WORKER_FILES_MAX, e);
+}
+
+int confine_apply(struct err *e)
+{
+	return confine_filler(WORKER_UPPER_FD + 1, WALK_FILES_MAX, e);
 }

@@ -24,3 +24,5 @@ int confine_viewer(int n, struct err *e) MUST_CHECK;
  * the worker does not start.
  */
 int confine(struct err *e) MUST_CHECK;
+/* The same with the descriptors of mode "apply". */
+int confine_apply(struct err *e) MUST_CHECK;

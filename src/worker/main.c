@@ -1,8 +1,9 @@
 /*
  * carrel-worker: everything that parses foreign archives or looks at foreign
  * trees, in a process that can do nothing else. `carrel-worker unpack` fills
- * an image's volume from a tar on stdin, `carrel-worker view` looks at states
- * of disks; descriptors and answers are in wire/worker.h.
+ * an image's volume from a tar on stdin, `carrel-worker apply` from a snapshot;
+ * `carrel-worker view` looks at states of disks; descriptors and answers are in
+ * wire/worker.h.
  */
 #include <errno.h>
 #include <string.h>
@@ -11,6 +12,7 @@
 #include "base/auto.h"
 #include "base/log.h"
 #include "wire/worker.h"
+#include "worker/apply.h"
 #include "worker/confine.h"
 #include "worker/look.h"
 #include "worker/prepare.h"
@@ -28,6 +30,15 @@ const char *__asan_default_options(void)
 }
 #endif
 
+static int complete(int root_fd, struct err *e)
+{
+	int r = prepare(root_fd, WORKER_SHIM_FD, e);
+
+	if (r < 0)
+		return err_wrap(e, "prepare the image");
+	return syncfs(root_fd) < 0 ? err_sys(e, "write the image to disk") : 0;
+}
+
 static int fill(struct job *j, struct err *e)
 {
 	int r;
@@ -39,11 +50,9 @@ static int fill(struct job *j, struct err *e)
 		return err_set(e, EBADMSG,
 			       "not a root file system: no executable file in "
 			       "the archive");
-	r = prepare(j->root_fd, WORKER_SHIM_FD, e);
+	r = complete(j->root_fd, e);
 	if (r < 0)
-		return err_wrap(e, "prepare the image");
-	if (syncfs(j->root_fd) < 0)
-		return err_sys(e, "write the image to disk");
+		return r;
 	log_info("event=unpacked entries=%llu bytes=%llu skipped=%llu",
 		 (unsigned long long)j->n.entries,
 		 (unsigned long long)j->n.bytes,
@@ -80,6 +89,36 @@ static int run_unpack(const char *arg)
 	return 1;
 }
 
+static int apply_state(struct report *report, struct err *e)
+{
+	AUTO_CLOSE int root_fd = confine_apply(e);
+	struct applied n = { 0 };
+	int r;
+
+	if (root_fd < 0)
+		return err_wrap(e, "confine the worker");
+	r = apply(root_fd, WORKER_STATE_FD, WORKER_UPPER_FD, report, &n, e);
+	if (r == 0)
+		r = complete(root_fd, e);
+	if (r < 0)
+		return r;
+	log_info("event=applied entries=%llu bytes=%llu",
+		 (unsigned long long)n.entries, (unsigned long long)n.bytes);
+	return report_done(report, n.entries, n.bytes, e);
+}
+
+static int run_apply(const char *arg)
+{
+	struct report report = { .fd = STDOUT_FILENO };
+	struct err e = { 0 };
+
+	(void)arg;
+	if (apply_state(&report, &e) == 0)
+		return 0;
+	report_error(&report, &e);
+	return 1;
+}
+
 static int view_states(struct look *l, const char *sides, struct err *e)
 {
 	int r = look_describe(l, sides, e);
@@ -107,6 +146,7 @@ static const struct {
 	int (*run)(const char *arg); /* its exit code */
 } modes[] = {
 	{ "unpack", run_unpack },
+	{ "apply", run_apply },
 	{ "view", run_view },
 };
 

@@ -16,6 +16,8 @@ struct say {
 	struct buf b;
 	uint64_t last_ms;
 	uint64_t entries, bytes; /* looked at, for the progress */
+	/* Of who tells it otherwise than by records; else NULL. */
+	int (*alive)(struct say *s, struct err *e);
 };
 
 int say_record(struct say *s, const struct view_record *r,

@@ -4,6 +4,7 @@ tars, files, space; and trees that somebody made to hurt them."""
 
 import io
 import os
+import struct
 import tarfile
 import time
 
@@ -11,7 +12,8 @@ import harness
 from harness import SLOW, wait_for
 from view_link import (DIFF, FIFO, LAYER, MERGE, PACK, READ, REGULAR, SPACE,
                        SYMLINK, THEIRS, Failed, Views, question)
-from warden_link import REMOVE, SNAPSHOT_NEXT, SNAPSHOT_REMOVE, Refused, new_id
+from warden_link import (COMMIT, IMPORT, REMOVE, SNAPSHOT_NEXT,
+                         SNAPSHOT_REMOVE, Refused, cap, new_id)
 
 ENOENT, EAGAIN, EBUSY, EISDIR, EINVAL, ELOOP = 2, 11, 16, 21, 22, 40
 
@@ -335,6 +337,96 @@ class Read(State):
         self.assertTrue(4 << 20 <= used < 5 << 20, used)
         self.assertGreaterEqual(shared, 4 << 20)  # the sandbox has it too
         self.assertGreaterEqual(entries, 6)
+
+
+class Save(State):
+    """Snapshots that become images."""
+
+    def save(self, side, image=None):
+        """The last line of the worker, and the image."""
+        image = image or new_id()
+        self.link.ask(IMPORT, image, cap(side[0], 28) + cap(side[1], 28) +
+                      struct.pack("<I", 1))
+        codes, fds = self.link.answers(1)
+        self.assertEqual(set(codes.values()), {0})
+        os.close(fds[0])
+        with os.fdopen(fds[1]) as f:
+            return f.read().splitlines()[-1], image
+
+    def commit(self, side):
+        line, image = self.save(side)
+        self.assertRegex(line, r"^done \d+ \d+$")
+        self.link.call(COMMIT, image)
+        self.addCleanup(lambda: wait_for("the image can go", lambda:
+                                         Views(self.i).code(REMOVE, image)
+                                         != EBUSY, 10 * SLOW))
+        return image, ""
+
+    def test_becomes_what_it_was(self):
+        side = self.after(
+            Diff.BEFORE + "; dd if=/dev/urandom of=big bs=1M count=3 "
+            "2>/dev/null; ln big big2; ln /bin/busybox bb; rm /etc/group; "
+            "mv /usr /rsu; rm -r /var; mkdir /var; echo x >/var/f; "
+            "rm -r /root; echo file >/root; mkdir -p p/q; rmdir p/q; "
+            "truncate -s 10000000 hole; echo x >>hole; touch -d @1600000000 d")
+        image = self.commit(side)
+        # What every image must have is made again.
+        self.assertEqual({p for p in self.whats(image, side) if not
+                          p.startswith("/usr")} -
+                         {"/etc/group", "/root", "/var/tmp"}, set())
+        box = self.link.launch(image[0], flags=1)
+        self.assertEqual(
+            self.sh(box, "cat same e/f/x; readlink link; stat -c %h big bb; "
+                    "stat -c %u same; cmp big big2; cat /var/f").split(),
+            ["one", "x", "a", "2", "2", "1000", "x"])
+        self.assertLess(int(self.sh(box, "stat -c %b hole")), 1000)
+        self.assertEqual(self.sh(box, "stat -c %Y d"), "1600000000\n")
+        self.link.kill(box)
+        # It shares what the snapshot has on disk.
+        self.assertGreater(self.link.space(side)[1], 3 << 20)
+
+    def test_nothing_changed(self):
+        image = self.commit(self.after("true"))
+        self.assertEqual(self.whats(self.base(), image), {})
+
+    def test_rules_of_imports(self):
+        side = self.after("cp /bin/busybox s; chmod 6755 s; mkdir g; chmod 2775 "
+                          "g; mkfifo p")
+        image = self.commit(side)
+        got = self.link.diff(side, image, ["/home/user"])
+        self.assertEqual(list(got), ["/home/user/s"])
+        self.assertEqual(got["/home/user/s"][2]["mode"], 0o755)
+
+    def test_cannot_start(self):
+        """What nothing could start from is refused, and leaves nothing."""
+        side = self.after("rm -r /tmp; ln -s /etc /tmp")
+        line, image = self.save(side)
+        self.assertRegex(line, "^error .*tmp")
+        self.assertEqual(self.link.code(COMMIT, image), 74)  # EBADMSG
+        self.link.call(REMOVE, image)
+        self.assertEqual(self.link.code(REMOVE, image), ENOENT)
+
+    def test_bad_requests(self):
+        side = self.after("true")
+        for kind, base, snap, code in (
+                (1, "", side[1], EINVAL), (1, self.image, "", EINVAL),
+                (0, self.image, "", EINVAL), (2, self.image, side[1], EINVAL),
+                (1, self.image, "../x", EINVAL),
+                (1, new_id(), side[1], ENOENT), (1, self.image, new_id(), ENOENT)):
+            self.assertEqual(self.link.code(
+                IMPORT, new_id(), cap(base, 28) + cap(snap, 28) +
+                struct.pack("<I", kind)), code, (kind, base, snap))
+
+    def test_who_asked_leaves(self):
+        side, other = self.after("true"), Views(self.i)
+        other.ask(IMPORT, new_id(), cap(side[0], 28) + cap(side[1], 28) +
+                  struct.pack("<I", 1))
+        other.close()
+        wait_for("it ends", lambda: not self.i.pids().get("carrel-worker"),
+                 10 * SLOW)
+        self.remove(side[1])
+        wait_for("nothing is left", lambda: not os.listdir(
+            self.i.pool() + "/stage"), 10 * SLOW)
 
 
 class Hostile(State):
