@@ -154,7 +154,7 @@ static int find_user(const struct spawn *s, struct plan *plan,
 	if (!plan->builtin || !plan->builtin->apart)
 		return user_find(s->user, &plan->user, e);
 	*own = *plan->confine;
-	own->join_fd = -1;
+	own->into_fd = own->join_fd = -1;
 	own->sudo = true;
 	plan->confine = own;
 	plan->user = (struct user){ .name = "root", .home = "/" };

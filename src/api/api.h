@@ -60,6 +60,7 @@ struct api {
 	struct ends ends;
 	struct ledger ledger;
 	struct list views;   /* view_job.h: those at work */
+	struct list merges;  /* merge.h: the same */
 	struct list replays; /* creates under way that have a key */
 	struct images images;
 	struct snapshots snapshots;

@@ -210,6 +210,7 @@ int main(int argc, char **argv)
 	ends_init(a);
 	replays_init(a);
 	list_init(&a->views);
+	list_init(&a->merges);
 	ledger_init(a);
 	snapshots_init(a);
 	boxes_init(a);

@@ -15,6 +15,7 @@
 /* clang-format off: a line each, for those who add one */
 const struct route *const all_routes[] = {
 	state_routes,
+	merge_routes,
 	host_routes,
 	show_routes,
 	sandbox_routes,

@@ -155,7 +155,7 @@ verb_fn verb_run, verb_exec, verb_shell, verb_attach, verb_ps, verb_logs;
 verb_fn verb_create, verb_ls, verb_rm, verb_inspect, verb_update, verb_pause,
 	verb_resume;
 /* what is in them */
-verb_fn verb_cp, verb_port;
+verb_fn verb_cp, verb_port, verb_diff, verb_merge;
 /* what they use and do */
 verb_fn verb_top, verb_stats, verb_usage, verb_events;
 /* the installation */

@@ -117,6 +117,32 @@ const struct verb all_verbs[] = {
 	  .notes = "A label is set by --label K=V and taken away by --label "
 		   "K-.",
 	  .examples = PRODUCT " update work --memory 1G --timeout 2h\n" },
+	{ .name = "diff",
+	  .fn = verb_diff,
+	  .args = "[OPTIONS] [FROM] STATE [PATH...]",
+	  .help = "show how a sandbox, snapshot or image differs from another",
+	  .notes = "A is added, M is changed, D is gone. STATE alone is "
+		   "compared with what it started\n"
+		   "from. PATH is absolute. A name that is several things is "
+		   "written snapshot:NAME,\n"
+		   "sandbox:NAME or image:NAME. The exit code is 0 when "
+		   "nothing differs, 1 when something\ndoes, 2 when it could "
+		   "not be found out.",
+	  .examples = PRODUCT " diff work\n" PRODUCT
+			      " diff --content before-refactor work "
+			      "/home/user/src\n" },
+	{ .name = "merge",
+	  .fn = verb_merge,
+	  .args = "[OPTIONS] FROM INTO",
+	  .help = "take over what was changed in a fork since it was made",
+	  .notes = "FROM is a sandbox or snapshot, INTO a sandbox; both come "
+		   "from one state, and what\n"
+		   "FROM changed since then is taken over. Where both changed "
+		   "something, nothing is done,\n"
+		   "unless --ours or --theirs says what to do. The processes "
+		   "of INTO stand still meanwhile,\n"
+		   "so nothing they write is lost.",
+	  .examples = PRODUCT " merge try-2 work --path /home/user/src\n" },
 	{ .name = "pause",
 	  .fn = verb_pause,
 	  .args = "[OPTIONS] SANDBOX...",

@@ -207,6 +207,27 @@ static void test_parents(void)
 	      (st.st_mode & 07777) == 0705);
 }
 
+/* Ours has a file or a link where theirs has a directory. */
+static void test_gives_way(void)
+{
+	start();
+	put_file("root/f", "ours");
+	if (symlink("/etc", "root/l") < 0)
+		abort();
+	line("*/f/sub/x");
+	line("*/l/y");
+	add_as(TAR_DIR, "f", "", "", 0750, 1000);
+	add(TAR_DIR, "f/sub", "");
+	add(TAR_FILE, "f/sub/x", "theirs");
+	add(TAR_DIR, "l", "");
+	add(TAR_FILE, "l/y", "theirs");
+	CHECK(go() == 0);
+	CHECK_STR(get_file("root/f/sub/x"), "theirs");
+	CHECK_STR(get_file("root/l/y"), "theirs");
+	CHECK((mode_of("root/f") & 07777) == 0750);
+	CHECK(S_ISDIR(mode_of("root/l")) && is_tidy());
+}
+
 /* What is wrong is found before anything is changed. */
 static void test_refused(void)
 {
@@ -305,6 +326,7 @@ int main(void)
 	test_not_empty();
 	test_hardlinks();
 	test_parents();
+	test_gives_way();
 	test_refused();
 	test_links_inside();
 	test_mounts();

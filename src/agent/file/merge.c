@@ -3,8 +3,10 @@
  * that belongs to users stands still. It runs as root of the sandbox, apart
  * from its processes (builtin.h), and touches only what it is told to.
  *
- *	the list	"+PATH" put, "-PATH" remove, "!PATH" remove with all
- *			that is in it; each with its NUL, a lone NUL ends it
+ *	the list	"+PATH" put, "-PATH" remove; or, where something else
+ *			gives way, "*PATH" put, also through what is no
+ *			directory, "!PATH" remove with all that is in it; each
+ *			with its NUL, a lone NUL ends it
  *	a tar		what is to be put, and perhaps more
  *
  * Everything is brought to a directory of our own first, with owner, mode,
@@ -36,7 +38,7 @@
 
 /* One line of the list. */
 struct item {
-	char what; /* '+', '-', '!' */
+	char what; /* '+', '*', '-', '!' */
 	const char *path;
 };
 
@@ -63,6 +65,11 @@ struct merge {
 };
 
 /* --- the list --- */
+
+static bool is_put(const struct item *it)
+{
+	return it->what == '+' || it->what == '*';
+}
 
 static int bad_list(struct err *e)
 {
@@ -101,11 +108,11 @@ static int parse_list(struct merge *m, struct err *e)
 	for (; p < end; p += strlen(p) + 1) {
 		struct item it = { *p, p + 2 };
 
-		if ((*p != '+' && *p != '-' && *p != '!') || p[1] != '/' ||
+		if (*p == '\0' || !strchr("+*-!", *p) || p[1] != '/' ||
 		    !is_clean(it.path) || m->n_items == MERGE_PATHS_MAX)
 			return bad_list(e);
 		m->items[m->n_items++] = it;
-		m->n_puts += it.what == '+';
+		m->n_puts += is_put(&it);
 	}
 	qsort(m->items, m->n_items, sizeof(*m->items), by_path);
 	for (i = 1; i < m->n_items; i++)
@@ -342,7 +349,7 @@ static int check_staged(const struct merge *m, struct err *e)
 	size_t i;
 
 	for (i = 0; i < m->n_items; i++)
-		if (m->items[i].what == '+' && !find_node(m, m->items[i].path))
+		if (is_put(&m->items[i]) && !find_node(m, m->items[i].path))
 			return err_set(e, EBADMSG,
 				       "/%.160s cannot be taken over: it is "
 				       "no file, directory, link or pipe",
@@ -454,25 +461,33 @@ static int make_dir(const struct merge *m, int at, const char *name,
 	return r < 0 ? r : fd;
 }
 
-/* The directory `dir`, made with those above it if it is missing. */
-static int enter(const struct merge *m, char *dir)
+/*
+ * The directory `dir`, made with those above it if it is missing; `force`:
+ * also in place of something else.
+ */
+static int enter(const struct merge *m, char *dir, bool force)
 {
-	AUTO_CLOSE int fd = -1;
+	AUTO_CLOSE int up = -1;
+	int r = open_at(m, dir, O_RDONLY | O_DIRECTORY);
+	bool in_way = force && (r == -ENOTDIR || r == -ELOOP);
+	const char *name;
 	char *slash;
-	int up, r = open_at(m, dir, O_RDONLY | O_DIRECTORY);
 
-	if (r != -ENOENT)
+	if (r != -ENOENT && !in_way)
 		return r;
 	slash = strrchr(dir, '/');
+	name = slash ? slash + 1 : dir;
 	if (slash)
 		*slash = '\0';
-	up = slash ? enter(m, dir) : open_at(m, "", O_RDONLY | O_DIRECTORY);
+	up = enter(m, slash ? dir : dir + strlen(dir), force);
 	if (slash)
 		*slash = '/';
 	if (up < 0)
-		return up;
-	fd = up;
-	return make_dir(m, fd, slash ? slash + 1 : dir, dir);
+		return take_fd(&up);
+	/* Or what was in the way was above it, and is gone. */
+	if (in_way && unlinkat(up, name, 0) < 0 && errno != ENOENT)
+		return -errno;
+	return make_dir(m, up, name, dir);
 }
 
 static int remove_item(const struct merge *m, const struct item *it,
@@ -525,7 +540,7 @@ static int put_item(const struct merge *m, const struct item *it, struct err *e)
 	const struct node *n = find_node(m, it->path);
 	char dir[FILE_PATH_MAX + 1], from[16];
 	const char *name = split(it->path, dir);
-	AUTO_CLOSE int fd = enter(m, dir);
+	AUTO_CLOSE int fd = enter(m, dir, it->what == '*');
 	int r = fd < 0 ? fd : 0;
 
 	if (r == 0 && n->number == 0)
@@ -552,7 +567,7 @@ static int set_dir_times(const struct merge *m, struct err *e)
 		const struct node *n = find_node(m, m->items[i].path);
 		AUTO_CLOSE int fd = -1;
 
-		if (m->items[i].what != '+' || n->number)
+		if (!is_put(&m->items[i]) || n->number)
 			continue;
 		fd = open_at(m, n->path, O_RDONLY | O_DIRECTORY);
 		if (fd < 0 ||
@@ -569,12 +584,12 @@ static int change_all(struct merge *m, struct err *e)
 	int r = 0;
 
 	for (i = m->n_items; i > 0 && r == 0; i--)
-		if (m->items[i - 1].what != '+') {
+		if (!is_put(&m->items[i - 1])) {
 			r = remove_item(m, &m->items[i - 1], e);
 			m->entries++;
 		}
 	for (i = 0; i < m->n_items && r == 0; i++)
-		if (m->items[i].what == '+') {
+		if (is_put(&m->items[i])) {
 			r = put_item(m, &m->items[i], e);
 			m->entries++;
 		}
