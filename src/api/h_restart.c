@@ -1,4 +1,4 @@
-/* POST /v1/sandboxes/{id}/rollback */
+/* Rollback, and the routes of what is made of snapshots. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -146,5 +146,11 @@ const struct route restart_routes[] = {
 	{ "POST", "/v1/sandboxes/{id}/rollback", h_rollback, SCOPE_USE, 0,
 	  "Back to a snapshot: its processes end, and it starts from there",
 	  NULL, "RollbackAsk", "Sandbox", 200 },
+	{ "POST", "/v1/sandboxes/{id}/fork", h_fork, SCOPE_USE, 0,
+	  "Sandboxes that start where this one (or a snapshot) is", NULL,
+	  "ForkAsk", "Forks", 201 },
+	{ "GET", "/v1/sandboxes/{id}/tree", h_tree, SCOPE_READ, 0,
+	  "Where it comes from, and what comes from it", NULL, NULL, "Tree",
+	  200 },
 	{ 0 },
 };

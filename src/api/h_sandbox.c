@@ -107,10 +107,52 @@ static void on_created(void *arg, struct sandbox *s, const struct err *e)
 		create_failed(cr, e);
 }
 
+/* The snapshot that the body names, if it does, is not part of the spec. */
+static int take_snapshot(struct create *cr, json_t *j, struct snapshot **out,
+			 struct err *e)
+{
+	json_t *v = json_object_get(j, "snapshot");
+	char ref[CALL_ARG_CAP];
+
+	*out = NULL;
+	if (!v || cr->run)
+		return 0;
+	if (!json_is_string(v) ||
+	    strlen(json_string_value(v)) != json_string_length(v) ||
+	    str_copy(ref, sizeof(ref), json_string_value(v)) < 0)
+		return err_set(e, EINVAL, "snapshot: not a string");
+	if (json_object_get(j, "image"))
+		return err_set(e, EINVAL,
+			       "image: it is the snapshot's, leave it out");
+	json_object_del(j, "snapshot");
+	*out = snapshot_find(cr->api, &cr->who, ref, e);
+	return *out ? 0 : -e->code;
+}
+
+static int create(struct create *cr, json_t *j, struct err *e)
+{
+	AUTO(spec_done) struct spec spec = { 0 };
+	struct snapshot *from;
+	int r = take_snapshot(cr, j, &from, e);
+
+	if (r == 0 && from)
+		r = snapshot_spec(from, &spec, e);
+	else
+		spec_defaults(&spec, &cr->api->conf);
+	if (r == 0)
+		r = spec_from_json(&spec, j, e);
+	if (r < 0)
+		return r;
+	if (from)
+		return box_create_from(cr->api, from->project, &spec, from,
+				       from->sandbox, &cr->box, e);
+	return box_create(cr->api, who_project(&cr->who), &spec, cr->run,
+			  &cr->box, e);
+}
+
 static void create_body(struct http_conn *c, char *body, size_t n, void *owner)
 {
 	struct create *cr = owner;
-	AUTO(spec_done) struct spec spec = { 0 };
 	struct err e = { 0 };
 	json_t *j;
 	int r;
@@ -121,12 +163,8 @@ static void create_body(struct http_conn *c, char *body, size_t n, void *owner)
 		return;
 	}
 	j = parse_body(body, n, &e);
-	spec_defaults(&spec, &cr->api->conf);
-	r = j ? spec_from_json(&spec, j, &e) : -EINVAL;
+	r = j ? create(cr, j, &e) : -EINVAL;
 	json_decref(j);
-	if (r == 0)
-		r = box_create(cr->api, who_project(&cr->who), &spec, cr->run,
-			       &cr->box, &e);
 	if (r >= 0)
 		box_log_create(cr->box, &cr->who, c, cr->run);
 	if (r < 0)

@@ -238,9 +238,11 @@ void box_fill_launch(struct sandbox *s, const char *from)
 	l->disk_bytes = s->spec.disk_bytes;
 }
 
-struct sandbox *box_launch(struct api *a, const char *project,
-			   struct spec *spec, const char *image_id,
-			   enum box_use use, struct err *e)
+/* From a snapshot, or (`from` NULL) from its image. */
+static struct sandbox *launch(struct api *a, const char *project,
+			      struct spec *spec, const char *image_id,
+			      const struct snapshot *from, enum box_use use,
+			      struct err *e)
 {
 	char id[ID_CAP];
 	struct sandbox *s;
@@ -263,27 +265,39 @@ struct sandbox *box_launch(struct api *a, const char *project,
 	} else {
 		box_count(s, true);
 	}
-	box_fill_launch(s, "");
+	box_set_base(s, from ? from->id : "");
+	box_fill_launch(s, s->base);
 	warden_ask(&a->warden, &s->call, on_launch);
 	return s;
 }
 
-static int may_create(struct api *a, const char *project,
-		      const struct spec *spec, struct err *e)
+struct sandbox *box_launch(struct api *a, const char *project,
+			   struct spec *spec, const char *image_id,
+			   enum box_use use, struct err *e)
 {
+	return launch(a, project, spec, image_id, NULL, use, e);
+}
+
+int box_may_create(struct api *a, const char *project, const struct spec *spec,
+		   unsigned n, struct err *e)
+{
+	struct spec all = *spec; /* owns nothing */
+
 	if (a->boxes.closing)
 		return err_set(e, EAGAIN,
 			       "all sandboxes are being removed: try again");
 	if (*spec->name && box_by_name(a, project, spec->name))
 		return err_set(e, EEXIST, "the name '%s' is taken", spec->name);
-	if (a->boxes.n_users >= a->conf.max_sandboxes)
+	if (a->boxes.n_users + n > a->conf.max_sandboxes)
 		return err_set(e, EMFILE,
 			       "%u sandboxes live already: remove some, or "
 			       "raise max_sandboxes",
 			       a->boxes.n_users);
 	if (project_disk_check(a, project, e) < 0)
 		return -e->code;
-	return admit(a, NULL, spec, e);
+	all.cpus_milli *= n;
+	all.mem_bytes *= n;
+	return admit(a, NULL, &all, e);
 }
 
 static int use_spare(struct sandbox *s, const char *project, struct spec *spec,
@@ -329,7 +343,7 @@ int box_create(struct api *a, const char *project, struct spec *spec,
 			       spec->image);
 	r = image_config_apply(img, spec, e);
 	if (r == 0)
-		r = may_create(a, project, spec, e);
+		r = box_may_create(a, project, spec, 1, e);
 	if (r < 0)
 		return r;
 	a->boxes.last_create_ms = asked_us / 1000;
@@ -357,6 +371,27 @@ int box_create(struct api *a, const char *project, struct spec *spec,
 	else
 		*out = s;
 	return r;
+}
+
+int box_create_from(struct api *a, const char *project, struct spec *spec,
+		    struct snapshot *from, const char *parent,
+		    struct sandbox **out, struct err *e)
+{
+	struct sandbox *s;
+	int r;
+
+	snprintf(spec->image, sizeof(spec->image), "%s", from->image);
+	r = box_may_create(a, project, spec, 1, e);
+	if (r < 0)
+		return r;
+	a->boxes.last_create_ms = clock_boot_ms();
+	s = launch(a, project, spec, from->image_id, from, BOX_MADE, e);
+	if (!s)
+		return -e->code;
+	snprintf(s->parent, sizeof(s->parent), "%s", parent);
+	lifetime_start(s);
+	*out = s;
+	return 0;
 }
 
 void box_on_ready(struct sandbox *s, box_ready_fn *ready, void *arg)

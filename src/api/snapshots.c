@@ -174,6 +174,18 @@ json_t *snapshot_json(const struct snapshot *snap)
 		"created_at", json_time(snap->created_ms));
 }
 
+int snapshot_spec(const struct snapshot *snap, struct spec *out, struct err *e)
+{
+	json_t *j = snap->spec ? json_loads(snap->spec, 0, NULL) : NULL;
+	int r;
+
+	spec_defaults(out, &snap->api->conf);
+	r = spec_from_json(out, j, e);
+	json_decref(j);
+	*out->name = '\0';
+	return r < 0 ? err_wrap(e, "spec of snapshot %s", snap->id) : 0;
+}
+
 /* --- rows --- */
 
 int snapshot_save(struct snapshot *snap, struct err *e)
@@ -386,8 +398,9 @@ static bool is_needed(const struct snapshot *snap)
 	if (snap->holds > 0 || snap->taking || snap->n_boxes > 0 ||
 	    snapshot_visible(snap) || snap->n_snapshots > 1)
 		return true;
-	/* Where a fork's snapshot and its parent parted. */
-	return snap->n_snapshots == 1 && snap->kind == SNAPSHOT_FORK &&
+	/* Where the snapshot of a fork and its parent parted. */
+	return snap->n_snapshots == 1 &&
+	       strcmp(child_of(snap)->sandbox, snap->sandbox) != 0 &&
 	       box_by_id(snap->api, snap->sandbox);
 }
 

@@ -22,6 +22,7 @@
 struct api;
 struct sandbox;
 struct snapshot;
+struct spec;
 
 enum {
 	SNAPSHOTS_MAX = 20000,
@@ -100,6 +101,10 @@ bool snapshot_visible(const struct snapshot *snap);
 /* Does any snapshot need this image? */
 bool snapshot_uses_image(struct api *a, const char *image_id);
 json_t *snapshot_json(const struct snapshot *snap);
+
+/* The spec of its sandbox, without the name; to be freed by spec_done(). */
+int snapshot_spec(const struct snapshot *snap, struct spec *out,
+		  struct err *e) MUST_CHECK;
 
 /* --- what refers to it --- */
 

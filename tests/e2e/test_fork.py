@@ -1,6 +1,6 @@
 """What is made of snapshots, in real sandboxes."""
 
-import unittest
+import os
 
 import harness
 from harness import wait_for
@@ -42,6 +42,79 @@ class Fork(harness.Case):
         self.i.rm(box)
         self.assertEqual(self.i.api("DELETE", "/v1/snapshots/before").status,
                          204)
+
+    def fork(self, ref, status=201, **body):
+        j = self.post(f"/v1/sandboxes/{ref}/fork", body, status)
+        return [x["id"] for x in j["sandboxes"]] if status == 201 else j
+
+    def test_forks(self):
+        box = self.i.create(name="parent", labels={"a": "b"})
+        self.out(box, "echo one > kept; sudo sh -c 'echo x > /etc/machine-id'")
+        self.i.cli("exec", "-d", box, "--", "sleep", "1000", check=0)
+        forks = self.fork("parent", count=3, name="try", labels={"c": "d"})
+        self.assertEqual([self.i.api("GET", f"/v1/sandboxes/{x}").json["name"]
+                          for x in forks], ["try-1", "try-2", "try-3"])
+        ids = set()
+        for n, x in enumerate(forks):
+            self.assertEqual(self.out(x, "cat kept; hostname"),
+                             f"one\ntry-{n + 1}\n")
+            self.out(x, f"echo {n} > mine; echo {n} > kept")
+            self.assertNotIn("sleep 1000", self.out(x, "ps"))
+        for x in forks + [box]:
+            ids.add(self.out(x, "cat /etc/machine-id"))
+            ids.add(self.out(x, "cat /proc/sys/kernel/random/boot_id"))
+        self.assertEqual(len(ids), 8, ids)
+        self.assertEqual(self.out(box, "cat kept; ls; ps | grep -c '[s]leep 10'"),
+                         "one\nkept\n1\n")
+        for x in forks + [box]:
+            self.i.rm(x)
+        self.nothing_left()
+
+    def test_fork_of_a_fork_of_a_fork(self):
+        """Each has what was there before it, whoever goes first."""
+        boxes = [self.i.create(name="g0")]
+        for n in range(1, 4):
+            self.out(boxes[-1], f"echo {n} > f{n}")
+            boxes += self.fork(boxes[-1], name=f"g{n}")
+            self.out(boxes[-2], f"rm f{n}")
+        tree = self.i.api("GET", "/v1/sandboxes/g2/tree").json["nodes"]
+        self.assertEqual({n["id"]: n["parent"] for n in tree
+                          if n["type"] == "sandbox"},
+                         {boxes[0]: tree[0]["id"], boxes[1]: boxes[0],
+                          boxes[2]: boxes[1], boxes[3]: boxes[2]})
+        for n in (1, 0, 2):
+            self.i.rm(boxes[n])
+            self.assertEqual(self.out(boxes[3], "cat f1 f2 f3"), "1\n2\n3\n")
+        self.i.rm(boxes[3])
+        self.nothing_left()
+
+    def test_of_a_snapshot(self):
+        box = self.i.create(name="orig", env={"A": "b"})
+        self.out(box, "echo one > kept")
+        snap = self.snapshot(box, "base")
+        self.out(box, "echo two > kept")
+        self.i.rm(box)
+        a = self.i.create(snapshot="base", name="again", memory="300M")
+        self.assertEqual(self.out(a, "cat kept; echo $A"), "one\nb\n")
+        b, c = self.fork("base", count=2)
+        self.assertEqual(self.out(b, "cat kept; echo $A"), "one\nb\n")
+        j = self.i.api("GET", f"/v1/sandboxes/{a}").json
+        self.assertEqual((j["image"], j["spec"]["memory"]),
+                         ("tiny", 300 << 20))
+        # Removed while it is needed, it goes later.
+        self.assertEqual(self.i.api("DELETE", "/v1/snapshots/base").status, 204)
+        self.assertEqual(self.i.api("GET", "/v1/snapshots/base").status, 404)
+        for x in (a, b, c):
+            self.i.rm(x)
+        self.nothing_left()
+
+    def nothing_left(self):
+        """No snapshot and no volume is in the pool."""
+        def left():
+            pool = self.i.pool()
+            return os.listdir(f"{pool}/snap") + os.listdir(f"{pool}/box")
+        wait_for("the pool is as it was", lambda: not left(),
+                 20 * harness.SLOW)
 
 
 if __name__ == "__main__":

@@ -266,5 +266,152 @@ class Rollback(Case):
         self.assertEqual(self.names(), ["before"])
 
 
+class Forks(Case):
+    """All of them or none."""
+
+    def setUp(self):
+        super().setUp()
+        self.box = self.a.create(name="work", labels={"a": "b", "c": "d"},
+                                 timeout=3600, env={"X": "y"})
+
+    def fork(self, ref="work", status=201, **body):
+        j = self.post(f"/v1/sandboxes/{ref}/fork", body, status)
+        return j["sandboxes"] if status == 201 else j
+
+    def only(self, *boxes):
+        """These live, and no snapshot that nobody needs."""
+        harness.wait_for("the others are gone",
+                         lambda: set(self.w.boxes) == set(boxes))
+        self.assertEqual(sorted(self.a.ids()), sorted(boxes))
+
+    def test_what_they_are(self):
+        many = self.fork(count=3, name="try", labels={"a": None, "e": "f"},
+                         spec={"memory": "64M", "timeout": 0})
+        self.assertEqual([x["name"] for x in many], ["try-1", "try-2", "try-3"])
+        for x in many:
+            self.assertEqual(x["labels"], {"c": "d", "e": "f"})
+            self.assertEqual((x["spec"]["memory"], x["spec"]["env"],
+                              x["expires_at"]), (64 << 20, {"X": "y"}, None))
+        # One snapshot was the start of all of them, and nobody sees it.
+        starts = {self.w.boxes[x["id"]].source for x in many}
+        self.assertEqual(starts, set(self.w.snapshots))
+        self.assertEqual(len(starts), 1)
+        self.assertEqual(self.names(), [])
+        self.assertEqual(self.fork(name="one")[0]["name"], "one")
+        self.assertIsNone(self.fork()[0]["name"])
+        self.restart()
+        self.assertEqual(len(self.a.ids()), 6)
+        self.assertEqual(len(self.w.snapshots), 3)
+        for x in self.a.ids():
+            self.a.rm(x)
+        harness.wait_for("all snapshots are gone",
+                         lambda: not self.w.snapshots)
+
+    def test_what_is_refused(self):
+        self.fork(status=400, count=0)
+        self.fork(status=400, count=101)
+        self.fork(status=400, count="2")
+        self.fork(status=400, other=1)
+        self.fork(status=400, name="Nein")
+        self.fork(status=400, name="x" * 62, count=10)
+        self.fork(status=400, spec={"image": "img"})
+        self.fork(status=400, spec={"memory": 1})
+        self.fork(status=409, name="work")
+        self.fork(status=429, count=50)
+        self.fork(status=404, ref="nobody")
+        self.assertEqual(self.w.snapshots, {})
+        self.only(self.box)
+
+    def test_one_fails(self):
+        """The third one cannot be launched: there are none."""
+        launch, tries = self.w.launch, []
+
+        def third_fails(box_id, spec):
+            tries.append(box_id)
+            return 28 if len(tries) == 3 else launch(box_id, spec)
+        self.w.launch = third_fails
+        self.assertIn("of 5", self.fork(status=507, count=5)["message"])
+        self.only(self.box)
+        harness.wait_for("its snapshot is gone", lambda: not self.w.snapshots)
+
+    def test_killed_on_the_way(self):
+        self.w.silent.add(LAUNCH)
+
+        def ask():
+            try:
+                self.a.api("POST", "/v1/sandboxes/work/fork", {"count": 2})
+            except OSError:
+                pass
+        t = threading.Thread(target=ask, daemon=True)
+        self.w.seen.clear()
+        t.start()
+        harness.wait_for("both are asked for", lambda: 2 == sum(
+            op == LAUNCH for op, _ in self.w.seen))
+        self.a.kill()
+        t.join(20)
+        self.w.silent.clear()
+        self.a.start()
+        self.only(self.box)
+        harness.wait_for("its snapshot is gone", lambda: not self.w.snapshots)
+
+    def test_of_a_snapshot_that_is_removed(self):
+        snap = self.snapshot(self.box, "base")["id"]
+        one = self.post("/v1/sandboxes", {"snapshot": "base", "name": "a"}, 201)
+        self.assertEqual(one["spec"]["env"], {"X": "y"})
+        self.assertEqual(self.w.boxes[one["id"]].source, snap)
+        self.post("/v1/sandboxes", {"snapshot": "base", "image": "img"}, 400)
+        self.post("/v1/sandboxes", {"snapshot": "none"}, 404)
+        self.delete("/v1/snapshots/base")
+        self.assertEqual(self.names(), [])
+        self.restart()
+        self.assertEqual(list(self.w.snapshots), [snap])
+        # Its name is free for another one.
+        self.snapshot(self.box, "base")
+        self.a.rm(one["id"])
+        harness.wait_for("it is gone", lambda: snap not in self.w.snapshots)
+
+    def test_generations_leave_no_chain(self):
+        """Fork, go on with the fork, forget the original: again and again."""
+        box = self.box
+        for _ in range(5):
+            box, old = self.fork(box)[0]["id"], box
+            self.a.rm(old)
+        harness.wait_for("only the last one is needed",
+                         lambda: len(self.w.snapshots) == 1)
+        for n in range(5):
+            self.snapshot(box, f"s{n}")
+            self.post(f"/v1/sandboxes/{box}/rollback", {"snapshot": f"s{n}"})
+            if n:
+                self.delete(f"/v1/snapshots/s{n - 1}")
+        self.delete("/v1/snapshots/s4")
+        harness.wait_for("only the last one is needed",
+                         lambda: len(self.w.snapshots) == 1)
+        self.restart()
+        self.assertEqual(len(self.w.snapshots), 1)
+        self.a.rm(box)
+        harness.wait_for("nothing is left", lambda: not self.w.snapshots)
+
+    def test_tree(self):
+        snap = self.snapshot("work", "base")["id"]
+        a, b = self.fork(count=2, name="a")
+        c = self.fork("base", name="c")[0]
+        self.post("/v1/sandboxes/work/rollback", {"snapshot": "base"})
+        other = self.a.create()
+        nodes = self.get("/v1/sandboxes/c/tree")["nodes"]
+        self.assertEqual({n["id"]: n["parent"] for n in nodes[1:]},
+                         {self.box: nodes[0]["id"], snap: self.box,
+                          a["id"]: self.box, b["id"]: self.box, c["id"]: snap})
+        self.assertEqual((nodes[0]["type"], nodes[0]["name"]),
+                         ("image", "img"))
+        self.assertNotIn(other, [n["id"] for n in nodes])
+        # Brothers stay brothers when their parent is gone.
+        self.a.rm("work")
+        nodes = self.get("/v1/sandboxes/a-1/tree")["nodes"]
+        up = {n["id"]: n["parent"] for n in nodes}
+        self.assertEqual(up[a["id"]], up[b["id"]])
+        self.get("/v1/sandboxes/base/tree")
+        self.get("/v1/sandboxes/nobody/tree", 404)
+
+
 if __name__ == "__main__":
     harness.main()

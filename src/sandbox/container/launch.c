@@ -60,11 +60,17 @@ static const struct step steps_alone[] = {
 };
 
 static const struct step steps_joined[] = {
-	{ "join groups", step_spaces },     { "make root", step_root },
-	{ "attach volumes", step_volumes }, { "place views", step_views },
-	{ "enter root", step_pivot },       { "resource limits", step_limits },
-	{ "descriptors", step_fds },        { "identity", step_ids },
-	{ "start agent", step_exec },       { 0 },
+	{ "join groups", step_spaces },
+	{ "make root", step_root },
+	{ "machine id", step_machine_id },
+	{ "attach volumes", step_volumes },
+	{ "place views", step_views },
+	{ "enter root", step_pivot },
+	{ "resource limits", step_limits },
+	{ "descriptors", step_fds },
+	{ "identity", step_ids },
+	{ "start agent", step_exec },
+	{ 0 },
 };
 
 int step_spaces(struct launch_ctx *l, struct err *e)

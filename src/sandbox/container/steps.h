@@ -41,6 +41,7 @@ step_fn step_sys;
 /* After it. */
 step_fn step_spaces; /* launch.c */
 step_fn step_root;   /* root.c */
+step_fn step_machine_id;
 step_fn step_volumes;
 step_fn step_views;  /* view.c: moves them into the root */
 step_fn step_pivot;  /* root.c */

@@ -1,0 +1,87 @@
+/*
+ * /etc/machine-id: what programs take for the identity of their machine. An
+ * image has one for all that start from it, and a snapshot has its sandbox's;
+ * so each sandbox gets its own, made of its id: the same again in its next
+ * life, and another one in every fork.
+ *
+ * What is there was made by somebody inside: only names below /etc are
+ * touched, no link is followed, and whatever is in the way is left alone. An
+ * image without the file has no use for it.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/fd.h"
+#include "base/sha.h"
+#include "sandbox/container/steps.h"
+#include "sandbox/mount.h"
+
+enum { MACHINE_ID = 32 + 1 }; /* hex digits and a newline */
+
+#define NAME "machine-id"
+#define FRESH ".machine-id.new"
+
+static void make_id(const char *sandbox, char out[MACHINE_ID + 1])
+{
+	static const char salt[] = "machine-id of a sandbox";
+	unsigned char sum[SHA256_LEN];
+	struct sha256 sha;
+	int i;
+
+	sha256_init(&sha);
+	sha256_add(&sha, salt, sizeof(salt));
+	sha256_add(&sha, sandbox, strlen(sandbox));
+	sha256_end(&sha, sum);
+	for (i = 0; i < 16; i++)
+		snprintf(out + 2 * (size_t)i, 3, "%02x", sum[i]);
+	memcpy(out + 32, "\n", 2);
+}
+
+/* Is there one, and not ours yet? */
+static bool is_wanted(int etc_fd, const char *id)
+{
+	char old[MACHINE_ID + 1] = "";
+	struct stat st;
+	ssize_t n;
+
+	if (fstatat(etc_fd, NAME, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+	    !S_ISREG(st.st_mode))
+		return false;
+	n = read_file_at(etc_fd, NAME, old, sizeof(old));
+	return n != MACHINE_ID || memcmp(old, id, MACHINE_ID) != 0;
+}
+
+/* A new file in place of the old one, which may not be ours to write to. */
+static void replace(int etc_fd, const char *id)
+{
+	AUTO_CLOSE int fd = -1;
+
+	(void)unlinkat(etc_fd, FRESH, 0);
+	fd = openat(etc_fd, FRESH,
+		    O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0444);
+	if (fd < 0)
+		return;
+	if (write(fd, id, MACHINE_ID) != MACHINE_ID || fchmod(fd, 0444) < 0 ||
+	    renameat(etc_fd, FRESH, etc_fd, NAME) < 0)
+		(void)unlinkat(etc_fd, FRESH, 0);
+}
+
+int step_machine_id(struct launch_ctx *l, struct err *e)
+{
+	AUTO_CLOSE int etc_fd =
+		open_beneath(l->root_fd, "etc", O_RDONLY | O_DIRECTORY);
+	char id[MACHINE_ID + 1];
+
+	(void)e;
+	if (etc_fd < 0)
+		return 0;
+	make_id(l->spec->id, id);
+	if (is_wanted(etc_fd, id))
+		replace(etc_fd, id);
+	return 0;
+}
