@@ -42,7 +42,7 @@ NAME_fetch  := carrel-fetch
 LIBS_cli    := -Wl,-Bstatic -ljansson -Wl,-Bdynamic -lm
 LIBS_api    := -ljansson -lsqlite3 -lssl -lcrypto -lm
 LIBS_scribe := -lsodium
-LIBS_worker := -larchive
+LIBS_worker := -larchive -ljansson
 LIBS_fetch  := -lcurl -ljansson
 ROLES   := carrel-api carrel-warden carrel-scribe carrel-worker carrel-fetch carrel-agent carrel-sudo
 

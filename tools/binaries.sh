@@ -47,7 +47,7 @@ check carrel-warden
 check carrel-scribe libsodium.so.23
 # libcurl brings some thirty libraries: nothing but the registries' worker has it.
 check carrel-fetch libcurl.so.4 libjansson.so.4
-check carrel-worker libarchive.so.13
+check carrel-worker libarchive.so.13 libjansson.so.4
 check carrel-agent static
 check carrel-sudo static
 exit $bad

@@ -104,17 +104,33 @@ json_t *run_filter(const json_t *config)
 	return out;
 }
 
+/* Jansson takes DEL for a character like any other. */
+static int add_escaped(const char *p, size_t n, void *ctx)
+{
+	struct buf *b = ctx;
+	const char *del;
+
+	while ((del = memchr(p, '\x7f', n))) {
+		buf_add(b, p, (size_t)(del - p));
+		buf_puts(b, "\\u007f");
+		n -= (size_t)(del - p) + 1;
+		p = del + 1;
+	}
+	buf_add(b, p, n);
+	return 0;
+}
+
 int oci_run_write(struct buf *b, const json_t *run, struct err *e)
 {
-	size_t n = text_size(run);
+	size_t before = buf_len(b);
 
-	if (n == 0 || n > OCI_RUN_MAX)
+	if (json_dump_callback(run, add_escaped, b,
+			       JSON_COMPACT | JSON_ENSURE_ASCII) < 0)
+		return err_set(e, ENOMEM, "no memory for an image's config");
+	if (buf_len(b) - before > OCI_RUN_MAX)
 		return err_set(e, E2BIG,
 			       "the image's environment and commands are over "
 			       "32 KiB");
-	(void)json_dumpb(run, buf_room(b, n), n,
-			 JSON_COMPACT | JSON_ENSURE_ASCII);
-	buf_fill(b, n);
 	return 0;
 }
 

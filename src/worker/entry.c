@@ -16,6 +16,7 @@
 
 #include "base/auto.h"
 #include "base/str.h"
+#include "image/whiteout.h"
 #include "worker/later.h"
 #include "worker/path.h"
 #include "worker/tree.h"
@@ -104,7 +105,7 @@ static int skip_data(struct job *j, struct err *e)
 	struct block b;
 	int r;
 
-	while ((r = source_data(&j->src, &b, e)) > 0) {
+	while ((r = source_data(j->src, &b, e)) > 0) {
 		r = report_progress(j->report, j->n.entries, j->n.bytes, e);
 		if (r < 0)
 			return r;
@@ -112,7 +113,7 @@ static int skip_data(struct job *j, struct err *e)
 	return r;
 }
 
-static int check_pool(struct job *j, size_t n, struct err *e)
+int check_pool(struct job *j, size_t n, struct err *e)
 {
 	struct statfs fs;
 
@@ -166,7 +167,7 @@ static int put_content(struct job *j, int fd, const struct place *at,
 	if (size > ARCHIVE_BYTES_MAX)
 		return err_set(e, EFBIG, "entry %.100s: a file over 64 GiB",
 			       at->path->s);
-	while ((r = source_data(&j->src, &b, e)) > 0) {
+	while ((r = source_data(j->src, &b, e)) > 0) {
 		if (b.offset > size || b.n > size - b.offset)
 			return err_set(e, EBADMSG,
 				       "entry %.100s: content beyond its size",
@@ -275,7 +276,18 @@ static int put_fifo(struct job *j, const struct place *at, struct err *e)
 	return finish_by_name(j, at, e);
 }
 
-/* The first name must be in this archive, before; content is not repeated. */
+/*
+ * In a whole root file system links on the way are refused: whoever made it
+ * knew the directories' names. A layer's maker saw only what changed, so a
+ * directory of it may be a link below; it is followed as if chrooted.
+ */
+static int open_parent(const struct job *j, const struct path *p, struct err *e)
+{
+	return j->in_layer ? tree_parent_inside(j->root_fd, p, e)
+			   : tree_parent(j->root_fd, p, e);
+}
+
+/* The first name must be there already; content is not repeated. */
 static int put_hardlink(struct job *j, const struct place *at,
 			const char *first_raw, struct err *e)
 {
@@ -289,15 +301,16 @@ static int put_hardlink(struct job *j, const struct place *at,
 		return r;
 	if (strcmp(first.s, at->path->s) == 0)
 		return skip_data(j, e);
-	dir_fd = tree_parent(j->root_fd, &first, e);
+	dir_fd = open_parent(j, &first, e);
 	if (dir_fd < 0)
 		return dir_fd;
 	if (fstatat(dir_fd, path_name(&first), &st, AT_SYMLINK_NOFOLLOW) < 0 ||
 	    S_ISDIR(st.st_mode))
 		return err_set(e, EBADMSG,
 			       "entry %.80s: hard link to %.80s, which is no "
-			       "earlier file of this archive",
-			       at->path->s, first.s);
+			       "earlier file of this %s",
+			       at->path->s, first.s,
+			       j->in_layer ? "image" : "archive");
 	r = tree_remove(at->dir_fd, at->name);
 	if (r < 0) {
 		errno = -r;
@@ -322,6 +335,20 @@ static int put_root(struct job *j, struct archive_entry *ae, struct err *e)
 		return err_set(e, EBADMSG,
 			       "the root is not a directory in this archive");
 	return skip_data(j, e);
+}
+
+/* Notes of an old file system that builders of layers had, and below them. */
+static bool is_note(const struct path *p)
+{
+	const char *at = p->s;
+
+	while ((at = strstr(at, WHITEOUT_NOTE))) {
+		if ((at == p->s || at[-1] == '/') &&
+		    strcmp(at, WHITEOUT_OPAQUE) != 0)
+			return true;
+		at++;
+	}
+	return false;
 }
 
 static int put_typed(struct job *j, const struct place *at,
@@ -365,8 +392,11 @@ int entry_put(struct job *j, struct archive_entry *ae, struct err *e)
 		return r;
 	if (!*path.s)
 		return put_root(j, ae, e);
+	if (j->in_layer && is_note(&path))
+		return skip_data(j, e);
 	/* The mark by which overlayfs hides files of a lower layer. */
-	if (!first && type == AE_IFCHR && archive_entry_rdev(ae) == 0)
+	if (!first && !j->in_layer && type == AE_IFCHR &&
+	    archive_entry_rdev(ae) == 0)
 		return err_set(e, EBADMSG,
 			       "entry %.100s: a whiteout: give a whole root "
 			       "file system, not a layer",
@@ -374,9 +404,15 @@ int entry_put(struct job *j, struct archive_entry *ae, struct err *e)
 	if (!first &&
 	    (type == AE_IFCHR || type == AE_IFBLK || type == AE_IFSOCK))
 		return skip_entry(j, e);
-	dir_fd = tree_parent(j->root_fd, &path, e);
+	dir_fd = open_parent(j, &path, e);
 	if (dir_fd < 0)
 		return dir_fd;
+	if (j->in_layer) {
+		r = whiteout_apply(&j->seen, &path, dir_fd, e);
+		if (r != 0)
+			return r < 0 ? r : skip_data(j, e);
+		seen_add(&j->seen, path.s);
+	}
 	place_init(&at, &path, ae);
 	at.dir_fd = dir_fd;
 	if (first)

@@ -19,6 +19,9 @@
 /* What may follow the end of the tar: padding of large records. */
 #define ARCHIVE_TAIL_MAX (UINT64_C(16) << 20)
 
+/* An archive of an image: its own entries, and what is kept of them. */
+enum { LAYOUT_ENTRIES_MAX = 65536, SPOOL_FILES_MAX = 4096 };
+
 /* One entry. */
 enum {
 	ENTRY_NAME_MAX = 255,

@@ -13,6 +13,8 @@ struct report {
 /* At most ten lines a second; calls in between cost a look at the clock. */
 int report_progress(struct report *r, uint64_t entries, uint64_t bytes,
 		    struct err *e) MUST_CHECK;
+/* `json` is ASCII without line ends, of at most OCI_RUN_MAX bytes. */
+int report_config(struct report *r, const char *json, struct err *e) MUST_CHECK;
 int report_done(struct report *r, uint64_t entries, uint64_t bytes,
 		struct err *e) MUST_CHECK;
 /* What is not printable ASCII becomes '?': names in it are an attacker's. */

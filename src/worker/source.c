@@ -2,7 +2,7 @@
 
 #include <errno.h>
 #include <iconv.h>
-#include <unistd.h>
+#include <string.h>
 
 #include "base/auto.h"
 #include "worker/limits.h"
@@ -33,18 +33,30 @@ int source_preload(struct err *e)
 	return 0;
 }
 
-static bool is_bomb(const struct source *s)
+uint64_t source_out(const struct source *s)
 {
 	int64_t out = s->open ? archive_filter_bytes(s->a, 0) : 0;
 
-	return out > 0 && (uint64_t)out > ARCHIVE_RATIO_FREE &&
-	       (uint64_t)out / ARCHIVE_RATIO_MAX > s->in_bytes;
+	return out > 0 ? (uint64_t)out : 0;
+}
+
+bool source_is_packed(const struct source *s)
+{
+	return archive_filter_code(s->a, 0) != ARCHIVE_FILTER_NONE;
+}
+
+static bool is_bomb(const struct source *s)
+{
+	uint64_t out = s->before + source_out(s);
+
+	return out > ARCHIVE_RATIO_FREE && out / ARCHIVE_RATIO_MAX > *s->paid;
 }
 
 static la_ssize_t read_block(struct archive *a, void *arg, const void **p)
 {
 	struct source *s = arg;
-	ssize_t n;
+	struct block b;
+	int r;
 
 	/* Here too, because libarchive may loop without returning to us. */
 	if (is_bomb(s)) {
@@ -52,16 +64,16 @@ static la_ssize_t read_block(struct archive *a, void *arg, const void **p)
 		archive_set_error(a, EFBIG, "too much");
 		return ARCHIVE_FATAL;
 	}
-	do
-		n = read(s->fd, s->block, sizeof(s->block));
-	while (n < 0 && errno == EINTR);
-	if (n < 0) {
-		archive_set_error(a, errno, "read the stream");
+	r = s->why.code ? -s->why.code : supply_next(s->from, &b, &s->why);
+	if (r < 0) {
+		archive_set_error(a, s->why.code, "no more");
 		return ARCHIVE_FATAL;
 	}
-	s->in_bytes += (uint64_t)n;
-	*p = s->block;
-	return n;
+	if (r == 0)
+		return 0;
+	s->in_bytes += b.n;
+	*p = b.p;
+	return (la_ssize_t)b.n;
 }
 
 static int fail(const struct source *s, const char *doing, struct err *e)
@@ -69,6 +81,10 @@ static int fail(const struct source *s, const char *doing, struct err *e)
 	const char *why = archive_error_string(s->a);
 	int code = archive_errno(s->a);
 
+	if (s->why.code) {
+		*e = s->why;
+		return -e->code;
+	}
 	if (s->bomb || is_bomb(s))
 		return err_set(e, EFBIG,
 			       "the archive expands more than 1000 times: "
@@ -82,26 +98,36 @@ static int fail(const struct source *s, const char *doing, struct err *e)
 		       why ? why : "unknown reason");
 }
 
-int source_open(struct source *s, int fd, struct err *e)
+static int support(struct source *s, enum source_format format, struct err *e)
 {
-	size_t i;
+	size_t i, n = format == SOURCE_PLAIN_TAR ? 1 : ARRAY_LEN(filters);
+	int r;
 
-	s->fd = fd;
-	s->in_bytes = 0;
-	s->open = s->bomb = false;
-	s->a = archive_read_new();
-	if (!s->a)
-		return err_set(e, ENOMEM, "no memory for an archive");
-	for (i = 0; i < ARRAY_LEN(filters); i++)
+	for (i = 0; i < n; i++)
 		if (filters[i](s->a) != ARCHIVE_OK)
 			return err_set(e, ENOTSUP,
 				       "libarchive was built without filter "
 				       "%zu",
 				       i);
-	if (archive_read_support_format_tar(s->a) != ARCHIVE_OK)
-		return fail(s, "support tar", e);
+	r = format == SOURCE_RAW ? archive_read_support_format_raw(s->a)
+				 : archive_read_support_format_tar(s->a);
+	return r == ARCHIVE_OK ? 0 : fail(s, "support the format", e);
+}
+
+int source_open(struct source *s, struct supply *from,
+		enum source_format format, struct err *e)
+{
+	*s = (struct source){ .from = from, .a = archive_read_new() };
+	s->paid = &s->in_bytes;
+	if (!s->a)
+		return err_set(e, ENOMEM, "no memory for an archive");
+	if (support(s, format, e) < 0)
+		return -e->code;
 	if (archive_read_open(s->a, s, NULL, read_block, NULL) != ARCHIVE_OK)
-		return fail(s, "not a tar archive", e);
+		return fail(s,
+			    format == SOURCE_RAW ? "not compressed as known"
+						 : "not a tar archive",
+			    e);
 	s->open = true;
 	return 0;
 }
@@ -126,33 +152,37 @@ int source_next(struct source *s, struct archive_entry **entry, struct err *e)
 	return 1;
 }
 
+/* Libarchive may hand out empty blocks; a supply does not. */
 int source_data(struct source *s, struct block *b, struct err *e)
 {
 	la_int64_t offset;
-	int r = archive_read_data_block(s->a, &b->p, &b->n, &offset);
+	int r;
 
-	if (r == ARCHIVE_EOF)
-		return 0;
-	if (r != ARCHIVE_OK || is_bomb(s))
-		return fail(s, "read the archive", e);
+	do {
+		r = archive_read_data_block(s->a, &b->p, &b->n, &offset);
+		if (r == ARCHIVE_EOF)
+			return 0;
+		if (r != ARCHIVE_OK || is_bomb(s))
+			return fail(s, "read the archive", e);
+	} while (b->n == 0);
 	if (offset < 0)
 		return err_set(e, EBADMSG, "content before the file's start");
 	b->offset = (uint64_t)offset;
 	return 1;
 }
 
-int source_drain(struct source *s, struct err *e)
+int supply_drain(struct supply *from, struct err *e)
 {
 	uint64_t tail = 0;
-	ssize_t n;
+	struct block b;
+	int r;
 
-	while (tail <= ARCHIVE_TAIL_MAX) {
-		n = read(s->fd, s->block, sizeof(s->block));
-		if (n == 0)
-			return 0;
-		if (n < 0 && errno != EINTR)
-			return err_sys(e, "read the stream");
-		tail += n > 0 ? (uint64_t)n : 0;
+	while ((r = supply_next(from, &b, e)) > 0) {
+		tail += b.n;
+		if (tail > ARCHIVE_TAIL_MAX)
+			return err_set(e, EFBIG,
+				       "over 16 MiB follow the end of the "
+				       "archive");
 	}
-	return err_set(e, EFBIG, "over 16 MiB follow the end of the archive");
+	return r;
 }

@@ -13,19 +13,26 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "worker/supply.h"
+
+enum source_format {
+	SOURCE_TAR,       /* compressed or not */
+	SOURCE_PLAIN_TAR, /* not compressed */
+	SOURCE_RAW,       /* anything compressed, or not: one entry */
+};
 
 struct source {
 	struct archive *a;
-	int fd;
-	uint64_t in_bytes; /* read from fd */
+	struct supply *from;
+	struct err why;    /* of `from`, when it failed */
+	uint64_t in_bytes; /* taken from it */
+	/*
+	 * A bomb is what expands too much: the bytes that came out, those of
+	 * `before` included, against those in `paid`.
+	 */
+	const uint64_t *paid; /* in_bytes, unless changed after the open */
+	uint64_t before;
 	bool open, bomb;
-	char block[64 * 1024];
-};
-
-struct block {
-	const void *p; /* libarchive's, until the next call */
-	size_t n;
-	uint64_t offset;
 };
 
 /*
@@ -34,13 +41,18 @@ struct block {
  */
 int source_preload(struct err *e) MUST_CHECK;
 
-int source_open(struct source *s, int fd, struct err *e) MUST_CHECK;
-/* Accepts a zeroed or half-open one. Leaves the descriptor open. */
+int source_open(struct source *s, struct supply *from,
+		enum source_format format, struct err *e) MUST_CHECK;
+/* Accepts a zeroed or half-open one. */
 void source_done(struct source *s);
 /* 1 and the entry (valid until the next call), 0 at the end, or an error. */
 int source_next(struct source *s, struct archive_entry **entry,
 		struct err *e) MUST_CHECK;
 /* 1 and a block of the current entry's content, 0 at its end, or an error. */
 int source_data(struct source *s, struct block *b, struct err *e) MUST_CHECK;
+/* Bytes that came out of the decompressor. */
+uint64_t source_out(const struct source *s);
+/* Was it compressed at all? Known from the first entry on. */
+bool source_is_packed(const struct source *s);
 /* Reads what follows the end, so that the sender is not cut off. */
-int source_drain(struct source *s, struct err *e) MUST_CHECK;
+int supply_drain(struct supply *from, struct err *e) MUST_CHECK;

@@ -71,26 +71,63 @@ static int make_parents(int root_fd, char *path)
 	return take_fd(&fd);
 }
 
-int tree_parent(int root_fd, const struct path *p, struct err *e)
+static int parent_failed(const struct path *p, int r, struct err *e)
 {
-	char dir[ENTRY_PATH_MAX + 1];
-	size_t n = p->name_at ? p->name_at - 1 : 0;
-	int fd;
-
-	memcpy(dir, p->s, n);
-	dir[n] = '\0';
-	fd = tree_open(root_fd, dir, O_PATH | O_DIRECTORY, 0);
-	if (fd == -ENOENT)
-		fd = make_parents(root_fd, dir);
-	if (fd >= 0)
-		return fd;
-	if (fd == -ELOOP || fd == -ENOTDIR)
+	if (r == -ELOOP || r == -ENOTDIR || r == -EEXIST)
 		return err_set(e, EBADMSG,
 			       "entry %.100s: its directory is a link or a "
 			       "file in this archive",
 			       p->s);
-	errno = -fd;
+	errno = -r;
 	return err_sys(e, "entry %.100s: open its directory", p->s);
+}
+
+static void parent_path(const struct path *p, char dir[ENTRY_PATH_MAX + 1])
+{
+	size_t n = p->name_at ? p->name_at - 1 : 0;
+
+	memcpy(dir, p->s, n);
+	dir[n] = '\0';
+}
+
+int tree_parent(int root_fd, const struct path *p, struct err *e)
+{
+	char dir[ENTRY_PATH_MAX + 1];
+	int fd;
+
+	parent_path(p, dir);
+	fd = tree_open(root_fd, dir, O_PATH | O_DIRECTORY, 0);
+	if (fd == -ENOENT)
+		fd = make_parents(root_fd, dir);
+	return fd >= 0 ? fd : parent_failed(p, fd, e);
+}
+
+/* Each from the root: a link may lead anywhere below it. */
+static int make_parents_inside(int root_fd, char *dir)
+{
+	AUTO_CLOSE int fd = tree_open(root_fd, "", O_PATH | O_DIRECTORY, 0);
+	char *name = dir, *end;
+
+	while (fd >= 0 && name) {
+		int sub;
+
+		end = strchr(name, '/');
+		if (end)
+			*end = '\0';
+		sub = tree_open_inside(root_fd, dir, O_PATH | O_DIRECTORY, 0);
+		if (sub == -ENOENT) {
+			if (mkdirat(fd, name, 0755) < 0)
+				return -errno;
+			sub = tree_open_inside(root_fd, dir,
+					       O_PATH | O_DIRECTORY, 0);
+		}
+		auto_close(&fd);
+		fd = sub;
+		if (end)
+			*end = '/';
+		name = end ? end + 1 : NULL;
+	}
+	return fd < 0 ? fd : take_fd(&fd);
 }
 
 /*
@@ -128,35 +165,33 @@ static int clear_pass(int dir_fd, char sub[ENTRY_NAME_MAX + 1])
 	return -errno;
 }
 
+/* Nobody else moves what is being filled: ".." is where we came from. */
+static int open_up(int dir_fd)
+{
+	return open_resolved(dir_fd, "..", O_PATH | O_DIRECTORY, 0,
+			     RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV);
+}
+
 /*
  * Descends into the first directory that is not empty and comes back up when
- * it is, by its path: one descriptor however deep the tree, and no recursion.
+ * it is: one descriptor however deep the tree, and no recursion.
  */
 int tree_clear(int dir_fd)
 {
-	char path[ENTRY_PATH_MAX + 1] = "", sub[ENTRY_NAME_MAX + 1];
-	size_t len = 0;
+	AUTO_CLOSE int fd = tree_open(dir_fd, "", O_PATH | O_DIRECTORY, 0);
+	char sub[ENTRY_NAME_MAX + 1];
+	size_t depth = 0;
 
 	for (;;) {
-		AUTO_CLOSE int fd = tree_open(dir_fd, path, O_PATH, 0);
-		char *slash;
-		int r;
+		int r = fd < 0 ? fd : clear_pass(fd, sub), next;
 
-		r = fd < 0 ? fd : clear_pass(fd, sub);
-		if (r < 0)
+		if (r < 0 || (r == 0 && depth == 0))
 			return r;
-		if (r == 0 && len == 0)
-			return 0;
-		if (r == 0) {
-			slash = strrchr(path, '/');
-			len = slash ? (size_t)(slash - path) : 0;
-			path[len] = '\0';
-			continue;
-		}
-		if (len + 1 + strlen(sub) > ENTRY_PATH_MAX)
-			return -ENAMETOOLONG;
-		len += (size_t)snprintf(path + len, sizeof(path) - len, "%s%s",
-					len ? "/" : "", sub);
+		next = r ? tree_open(fd, sub, O_PATH | O_DIRECTORY, 0)
+			 : open_up(fd);
+		depth += r ? 1 : (size_t)-1;
+		auto_close(&fd);
+		fd = next;
 	}
 }
 
@@ -178,4 +213,55 @@ int tree_remove(int dir_fd, const char *name)
 	if (r < 0)
 		return r;
 	return unlinkat(dir_fd, name, AT_REMOVEDIR) < 0 ? -errno : 0;
+}
+
+/*
+ * Over links a tree could become deeper than any name is long: as deep as
+ * other entries, it has to be.
+ */
+static int check_depth(int root_fd, int dir_fd)
+{
+	AUTO_CLOSE int fd = tree_open(dir_fd, "", O_PATH | O_DIRECTORY, 0);
+	struct stat root, st;
+	int i, up;
+
+	if (fstat(root_fd, &root) < 0)
+		return -errno;
+	for (i = 0; i < ENTRY_DEPTH_MAX && fd >= 0; i++) {
+		if (fstat(fd, &st) < 0)
+			return -errno;
+		if (st.st_ino == root.st_ino && st.st_dev == root.st_dev)
+			return 0;
+		up = open_up(fd);
+		auto_close(&fd);
+		fd = up;
+	}
+	return fd < 0 ? fd : -EMLINK;
+}
+
+static int open_followed(int root_fd, char *dir)
+{
+	AUTO_CLOSE int fd =
+		tree_open_inside(root_fd, dir, O_PATH | O_DIRECTORY, 0);
+	int r;
+
+	if (fd == -ENOENT)
+		fd = make_parents_inside(root_fd, dir);
+	r = fd < 0 ? fd : check_depth(root_fd, fd);
+	return r < 0 ? r : take_fd(&fd);
+}
+
+int tree_parent_inside(int root_fd, const struct path *p, struct err *e)
+{
+	char dir[ENTRY_PATH_MAX + 1];
+	int fd;
+
+	parent_path(p, dir);
+	fd = tree_open(root_fd, dir, O_PATH | O_DIRECTORY, 0);
+	if (fd == -ENOENT || fd == -ELOOP || fd == -ENOTDIR)
+		fd = open_followed(root_fd, dir);
+	if (fd == -EMLINK)
+		return err_set(e, EBADMSG,
+			       "entry %.100s: over 128 directories deep", p->s);
+	return fd >= 0 ? fd : parent_failed(p, fd, e);
 }

@@ -24,6 +24,10 @@ int tree_open_inside(int root_fd, const char *path, int flags, mode_t mode);
  */
 int tree_parent(int root_fd, const struct path *p, struct err *e) MUST_CHECK;
 
+/* The same, but links on the way are followed as if chrooted. */
+int tree_parent_inside(int root_fd, const struct path *p,
+		       struct err *e) MUST_CHECK;
+
 /* Removes everything in a directory. 0 or -errno. */
 int tree_clear(int dir_fd);
 /* Removes `name` and what is below it; nothing there is fine. 0 or -errno. */

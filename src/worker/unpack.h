@@ -1,5 +1,6 @@
 /*
- * Unpacks a tar stream into an empty directory, as an image's root.
+ * Unpacks a tar stream into an empty directory, as an image's root: a root
+ * file system, or the layers of an image (layout.h).
  *
  * Our own extraction over libarchive's reader: what is wanted here is the
  * opposite of a general one (no overwriting through links, no devices, no
@@ -19,6 +20,7 @@
 #include "base/err.h"
 #include "worker/report.h"
 #include "worker/source.h"
+#include "worker/whiteout.h"
 
 struct counts {
 	uint64_t entries;
@@ -35,13 +37,20 @@ struct later {
 
 struct job {
 	int root_fd;
-	struct source src;
+	struct supply_fd tar;
+	struct source archive; /* what comes in */
+	struct source *src;    /* where entries come from: that, or a layer */
 	struct report *report;
 	struct counts n;
 	uint64_t unchecked; /* bytes since the pool's free space was checked */
 	struct later dirs;
+	bool in_layer;         /* names of whiteouts mean something */
+	struct seen seen;      /* of the layer */
+	uint64_t layers_bytes; /* of the plain tars of layers so far */
 };
 
 /* `j` is zeroed but for root_fd and report. */
 int unpack(struct job *j, int tar_fd, struct err *e) MUST_CHECK;
+/* The entries of `src`, to its end. */
+int unpack_entries(struct job *j, struct err *e) MUST_CHECK;
 void job_done(struct job *j);
