@@ -125,6 +125,8 @@ int cgroup_each(const struct cgroup_host *h, void (*fn)(void *ctx, unsigned),
 void cgroup_use(const struct cgroup_host *h, unsigned slot,
 		struct sandbox_use *u);
 uint64_t cgroup_cpu_us(const struct cgroup_host *h, unsigned slot);
+/* Of files that it changed, and that are not on disk. */
+uint64_t cgroup_dirty_bytes(const struct cgroup_host *h, unsigned slot);
 uint64_t cgroup_mem_bytes(const struct cgroup_host *h, unsigned slot);
 
 /* Mounts a read-only view of the own group at the directory `at_fd`

@@ -191,6 +191,20 @@ uint64_t cgroup_mem_bytes(const struct cgroup_host *h, unsigned slot)
 	return read_num(h->v2 ? h->unified_fd : h->v1_fd[V1_MEMORY], path);
 }
 
+uint64_t cgroup_dirty_bytes(const struct cgroup_host *h, unsigned slot)
+{
+	int fd = h->v2 ? h->unified_fd : h->v1_fd[V1_MEMORY];
+	char path[64], text[4096];
+
+	snprintf(path, sizeof(path), "b%u/memory.stat", slot);
+	if (read_file_at(fd, path, text, sizeof(text)) <= 0)
+		return UINT64_MAX; /* nobody knows: it may be much */
+	return h->v2 ? find_key(text, "file_dirty ") +
+			       find_key(text, "file_writeback ")
+		     : find_key(text, "total_dirty ") +
+			       find_key(text, "total_writeback ");
+}
+
 void cgroup_use(const struct cgroup_host *h, unsigned slot,
 		struct sandbox_use *u)
 {

@@ -107,6 +107,14 @@ static int btrfs_make(struct store *s, int dir_fd, const char *name,
 	return check_member(dir_fd, name, family, e);
 }
 
+static int btrfs_family(struct store *s, uint64_t family, struct err *e)
+{
+	int r = qgroup_family_make(s->root_fd, family);
+
+	return r < 0 ? err_set(e, -r, "make a quota group: %s", strerror(-r))
+		     : 0;
+}
+
 /* The family that a copy joins, made if it is to be a new one. */
 static int clone_family(struct store *s, const struct clone_how *how,
 			uint64_t *family, struct err *e)
@@ -121,9 +129,8 @@ static int clone_family(struct store *s, const struct clone_how *how,
 		return family_limit(s, *family, how->bytes, e);
 	}
 	*family = how->family;
-	r = qgroup_family_make(s->root_fd, *family);
-	if (r < 0)
-		return err_set(e, -r, "make a quota group: %s", strerror(-r));
+	if (!how->made && btrfs_family(s, *family, e) < 0)
+		return -e->code;
 	return family_limit(s, *family, how->bytes, e);
 }
 
@@ -236,8 +243,10 @@ static int btrfs_sweep(struct store *s, struct err *e)
 
 const struct store_ops store_btrfs = {
 	.name = "btrfs",
+	.instant = true,
 	.start = btrfs_start,
 	.make = btrfs_make,
+	.family = btrfs_family,
 	.clone = btrfs_clone,
 	.limit = btrfs_limit,
 	.usage = btrfs_usage,

@@ -111,6 +111,15 @@ static int dir_make(struct store *s, int dir_fd, const char *name,
 	return 0;
 }
 
+/* A project is there as soon as something has its number. */
+static int dir_family(struct store *s, uint64_t family, struct err *e)
+{
+	(void)s;
+	(void)family;
+	(void)e;
+	return 0;
+}
+
 static int dir_clone(struct store *s, int from_fd, int dir_fd, const char *name,
 		     const struct clone_how *how, struct err *e)
 {
@@ -209,6 +218,7 @@ const struct store_ops store_dir = {
 	.name = "dir",
 	.start = dir_start,
 	.make = dir_make,
+	.family = dir_family,
 	.clone = dir_clone,
 	.limit = dir_limit,
 	.usage = dir_usage,

@@ -13,19 +13,22 @@ enum { REL_PATH = 64 };
 /* Which limit a copy of a tree is under. */
 struct clone_how {
 	/* Joins the family of this tree; -1: a new one, of number `family`
-	 * and with the limit `bytes`. */
+	 * and with the limit `bytes`; `made`: by family() already. */
 	int like_fd;
 	uint64_t family, bytes;
+	bool made;
 	bool read_only;
 };
 
 struct store_ops {
 	const char *name;
+	bool instant; /* a copy costs the same whatever is in the tree */
 	/* Turns limits on if it can: disk_limit, next_family and the like. */
 	int (*start)(struct store *s, struct err *e);
 	/* An empty tree `name`; `bytes` 0 sets no limit. */
 	int (*make)(struct store *s, int dir_fd, const char *name,
 		    uint64_t bytes, struct err *e);
+	int (*family)(struct store *s, uint64_t family, struct err *e);
 	/*
 	 * A copy `name` of the tree `from_fd`, on disk when this returns; the
 	 * name is there when the copy is complete.
@@ -62,6 +65,8 @@ int tree_discard(struct store *s, const char *part, const char *id);
 /* Smallest valid id above `after`: 0 or -ENOENT. */
 int tree_next(struct store *s, const char *part, const char *after,
 	      char id[ID_CAP]) MUST_CHECK;
+/* Empties work/ of dir_fd/tree, a copy of the volume of a sandbox that ran. */
+int tree_fresh_work(struct store *s, int dir_fd, struct err *e) MUST_CHECK;
 /* ENOSPC when the pool is too full; else what may still be used. */
 int pool_check_free(struct store *s, uint64_t *usable,
 		    struct err *e) MUST_CHECK;

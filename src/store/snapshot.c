@@ -179,20 +179,29 @@ static int open_relative(struct store *s, const char *id, const char *snap)
 
 /* The overlay of a running sandbox leaves marks in work/ that no other may
  * find. */
-static int fresh_work(struct store *s, const char *id, struct err *e)
+int tree_fresh_work(struct store *s, int dir_fd, struct err *e)
 {
-	AUTO_CLOSE int fd = tree_open(s, "box", id, O_RDONLY, e);
+	AUTO_CLOSE int fd =
+		openat(dir_fd, "tree",
+		       O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	int r;
 
 	if (fd < 0)
-		return fd;
+		return err_sys(e, "open a new volume");
 	r = sweep_dir(s->ops, fd, "work");
 	if (r < 0)
-		return err_set(e, -r, "clear work/ of volume %s: %s", id,
+		return err_set(e, -r, "clear work/ of a volume: %s",
 			       strerror(-r));
 	if (mkdirat(fd, "work", 0700) < 0)
-		return err_sys(e, "make work/ of volume %s", id);
+		return err_sys(e, "make work/ of a volume");
 	return 0;
+}
+
+static int fresh_work(struct store *s, const char *id, struct err *e)
+{
+	AUTO_CLOSE int dir_fd = tree_dir(s, "box", id, false, e);
+
+	return dir_fd < 0 ? dir_fd : tree_fresh_work(s, dir_fd, e);
 }
 
 int store_volume_from(struct store *s, const char *id, const char *snap,

@@ -13,8 +13,8 @@
 /* Creates need a tenth of the pool free: a full btrfs is hard to empty. */
 #define FREE_SHARE 10
 
-static const char *const parts[] = { "images", "box", "stage",
-				     "snap",   "vol", "trash" };
+static const char *const parts[] = { "images", "box", "stage", "snap",
+				     "copy",   "vol", "trash" };
 
 /* The sandboxes' directories have the modes we say, whatever the umask. */
 static void auto_umask(mode_t *saved)
@@ -411,6 +411,7 @@ static int remove_parts(const struct conf *c, struct err *e)
 
 	if (r < 0)
 		return r;
+	r = store_copy_clear(&s, e);
 	for (i = 0; i < ARRAY_LEN(parts) && r == 0; i++)
 		if (strcmp(parts[i], "trash") != 0)
 			r = discard_all(&s, parts[i], e);

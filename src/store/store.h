@@ -9,6 +9,7 @@
  *	box/ID/tree/	a sandbox's volume: upper/ and work/ of its overlay
  *	stage/ID/tree/	an image that is being filled
  *	snap/ID/tree/	a snapshot of a sandbox's volume, read-only
+ *	copy/ID.N/tree/	copies of a volume for forks that come at once
  *	vol/ID/tree/	a volume that sandboxes are launched with
  *	trash/...	what waits for store_sweep()
  *
@@ -135,6 +136,26 @@ int store_snapshot_clear(struct store *s, struct err *e) MUST_CHECK;
 int store_volume_from(struct store *s, const char *id, const char *snap,
 		      uint64_t bytes, bool allow_unlimited, uint64_t family,
 		      struct err *e) MUST_CHECK;
+/*
+ * Copies that are made ahead, for launches from the snapshot `snap` that come
+ * at once: all of them together with the snapshot, in one wait for the disk.
+ * First the place (and the family, a reserved number), then, as soon as the
+ * disk stands still, the copy, then what it needs to become a volume.
+ */
+bool store_copies_pay(const struct store *s);
+int store_copy_place(struct store *s, const char *snap, unsigned n,
+		     uint64_t family, struct err *e) MUST_CHECK;
+int store_copy_fill(struct store *s, int place_fd, int tree_fd, uint64_t family,
+		    struct err *e) MUST_CHECK;
+int store_copy_finish(struct store *s, int place_fd, struct err *e) MUST_CHECK;
+/* The copy becomes the volume `id`. */
+int store_copy_take(struct store *s, const char *snap, unsigned n,
+		    const char *id, uint64_t bytes, bool allow_unlimited,
+		    struct err *e) MUST_CHECK;
+void store_copy_discard(struct store *s, const char *snap, unsigned n);
+/* Discards all. */
+int store_copy_clear(struct store *s, struct err *e) MUST_CHECK;
+
 /*
  * A volume that shall outlive its sandbox: marked once it is there, and kept
  * (as the snapshot of the sandbox's id, in place of one that is there) when it

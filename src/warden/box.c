@@ -346,7 +346,7 @@ static int prepare(struct box *b, struct err *e)
 	close(fd);
 	if (volumes_check(w, s, e) < 0)
 		return -e->code;
-	if (!b->disk) {
+	if (!s->from[0]) {
 		fd = store_volume_new(&w->store, s->id,
 				      WALL(QUOTA) ? s->disk_bytes : 1ULL << 50,
 				      s->flags & LAUNCH_ALLOW_MISSING_DISK, e);

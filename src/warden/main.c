@@ -113,6 +113,7 @@ static int start(struct warden *w, struct err *e)
 	list_init(&w->conns);
 	list_init(&w->imports);
 	list_init(&w->holds);
+	list_init(&w->ready);
 	list_init(&w->views);
 	list_init(&w->fetches);
 	list_init(&w->reclaims);

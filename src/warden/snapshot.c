@@ -24,6 +24,9 @@
 #include "sandbox/walls.h"
 #include "warden/warden.h"
 
+/* So much is written in a moment: while it stands still. */
+enum { DIRTY_MAX = 1 << 20 };
+
 /* --- snapshots that somebody looks at --- */
 
 struct hold {
@@ -90,8 +93,10 @@ void snapshot_remove(struct warden *w, const char *id, struct waiter *wt)
 
 	if (hold_find(w, id))
 		err_set(&e, EBUSY, "snapshot %s is in use", id);
-	else if (store_snapshot_discard(&w->store, id, &e) == 0)
+	else if (store_snapshot_discard(&w->store, id, &e) == 0) {
+		copies_drop(w, id);
 		sweep_soon(w);
+	}
 	answer(wt, &e);
 }
 
@@ -115,8 +120,13 @@ struct snap {
 	struct turn turn;
 	struct job job;
 	struct snapshot_spec spec;
-	struct snapshot_done done;
+	struct {
+		struct snapshot_done done;
+		uint8_t copied[SNAPSHOT_COPIES_MAX];
+	} out;           /* of the child */
+	uint64_t family; /* of copies, reserved */
 	int group_fd, tree_fd;
+	unsigned slot;
 	bool thaw; /* it ran before */
 	struct deferred gone;
 };
@@ -133,44 +143,56 @@ static void snap_free(struct deferred *d)
 static void snap_over(struct turn *turn, const struct err *e)
 {
 	struct snap *t = container_of(turn, struct snap, turn);
-	struct warden_rep rep = { .err = *e, .snapshot = t->done };
+	struct warden_rep rep = { .err = *e, .snapshot = t->out.done };
 
 	answer_rep(turn->wt, &rep, NULL, 0);
 	loop_defer(&turn->w->loop, &t->gone, snap_free);
 }
 
-static int take(struct snap *t, struct err *e)
+static int take(struct snap *t, struct copies *c, struct err *e)
 {
 	struct store *s = &t->job.w->store;
 	uint64_t from = clock_boot_us();
 	struct err thaw = { 0 };
 	int r = t->thaw ? cgroup_freeze(t->group_fd, e) : 0;
 
-	if (r == 0)
+	if (r == 0) {
+		copies_go(c);
 		r = store_snapshot_new(s, t->spec.snap, t->spec.id, t->tree_fd,
 				       e);
+	}
+	if (r == 0)
+		copies_made(c);
 	if (t->thaw && (r < 0 || !(t->spec.flags & SNAPSHOT_STAY)) &&
 	    cgroup_thaw(t->group_fd, &thaw) < 0 && r == 0) {
 		*e = thaw;
 		r = -thaw.code;
 	}
-	t->done.pause_us = t->thaw ? clock_boot_us() - from : 0;
+	t->out.done.pause_us = t->thaw ? clock_boot_us() - from : 0;
 	return r;
 }
 
 static int snap_work(struct job *j, struct err *e)
 {
 	struct snap *t = container_of(j, struct snap, job);
+	struct store *s = &j->w->store;
+	struct copies c = { .n = t->spec.copies,
+			    .snap = t->spec.snap,
+			    .family = t->family,
+			    .tree_fd = t->tree_fd };
 	struct err none = { 0 };
 	int r;
 
-	if (syncfs(t->tree_fd) < 0)
+	if (cgroup_dirty_bytes(&j->w->cg, t->slot) > DIRTY_MAX &&
+	    syncfs(t->tree_fd) < 0)
 		return err_sys(e, "write out what is dirty");
-	r = take(t, e);
+	copies_prepare(s, &c);
+	r = take(t, &c, e);
+	copies_end(&c, r == 0, t->out.copied);
 	/* What is not known is not told. */
-	if (r == 0 && store_volume_usage(&j->w->store, t->spec.id,
-					 &t->done.bytes, &none) < 0)
-		t->done.bytes = 0;
+	if (r == 0 &&
+	    store_volume_usage(s, t->spec.id, &t->out.done.bytes, &none) < 0)
+		t->out.done.bytes = 0;
 	return r;
 }
 
@@ -179,6 +201,7 @@ static void drop(struct snap *t)
 {
 	struct err e = { 0 };
 
+	copies_drop(t->job.w, t->spec.snap);
 	if (store_snapshot_discard(&t->job.w->store, t->spec.snap, &e) == 0)
 		sweep_soon(t->job.w);
 	else if (e.code != ENOENT)
@@ -209,6 +232,12 @@ static void snap_done(struct job *j, const struct err *result)
 	struct err e = *result;
 
 	snapshot_release(j->w, t->spec.snap);
+	if (e.code != 0)
+		memset(t->out.copied, 0, sizeof(t->out.copied));
+	if (t->spec.copies > 0) {
+		store_release(&j->w->store);
+		copies_ready(j->w, &t->spec, t->out.copied);
+	}
 	if (e.code != 0 || !wanted)
 		drop(t);
 	if (e.code != 0 || stay)
@@ -244,8 +273,17 @@ static int snap_start(struct turn *turn, struct err *e)
 	if (t->group_fd < 0)
 		return t->group_fd;
 	t->thaw = !b->paused;
-	if (job_start(&t->job, e) < 0)
+	t->slot = b->slot;
+	/* Where a copy is the work of copying, each launch does its own. */
+	if (!store_copies_pay(&w->store))
+		t->spec.copies = 0;
+	if (t->spec.copies > 0)
+		t->family = store_reserve(&w->store, t->spec.copies);
+	if (job_start(&t->job, e) < 0) {
+		if (t->spec.copies > 0)
+			store_release(&w->store);
 		return -e->code;
+	}
 	hold_add(w, t->spec.snap)->making = true;
 	return 0;
 }
@@ -258,8 +296,8 @@ void box_snapshot(struct box *b, const struct snapshot_spec *s,
 	t->job = (struct job){ .w = b->w,
 			       .work = snap_work,
 			       .done = snap_done,
-			       .answer = &t->done,
-			       .answer_len = sizeof(t->done),
+			       .answer = &t->out,
+			       .answer_len = sizeof(t->out),
 			       .urgent = true,
 			       .pid_io.fd = -1,
 			       .err_fd = -1 };
@@ -313,8 +351,11 @@ int disk_start(struct box *b, struct err *e)
 {
 	struct warden *w = b->w;
 	struct clone *c;
-	int r = snapshot_hold(w, b->spec.from, e);
+	int r;
 
+	if (copy_take(w, &b->spec))
+		return 0;
+	r = snapshot_hold(w, b->spec.from, e);
 	if (r < 0)
 		return r;
 	c = xcalloc(1, sizeof(*c));

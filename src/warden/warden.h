@@ -7,6 +7,7 @@
  *	serve.c	    connections, the table of requests, their validation
  *	box.c	    sandboxes: launch, end, clean up
  *	connect.c   sockets inside a sandbox's network, for previews
+ *	copies.c    disks for forks, made ahead
  *	volume.c    volumes that sandboxes are launched with
  *	turn.c	    what is done to a sandbox, one after the other
  *	snapshot.c  snapshots, and disks that start as one
@@ -193,6 +194,7 @@ struct warden {
 	unsigned n_views;
 	struct list fetches;
 	unsigned n_fetches;
+	struct list ready; /* disks that wait for their launches */
 	/* memory of paused sandboxes */
 	struct list reclaims;
 	struct job reclaim_job;
@@ -251,10 +253,35 @@ int snapshot_next(struct warden *w, const char *after,
  */
 int snapshot_hold(struct warden *w, const char *id, struct err *e) MUST_CHECK;
 void snapshot_release(struct warden *w, const char *id);
-/* The disk of a sandbox that is launched from a snapshot, made in a child:
- * b->disk is set until box_disk_made() is called. */
+/* The disk of a sandbox that is launched from a snapshot. When it is not there
+ * at once it is made in a child: b->disk is set until box_disk_made() is
+ * called. */
 int disk_start(struct box *b, struct err *e) MUST_CHECK;
 void box_disk_made(struct box *b, const struct err *e);
+
+/* copies.c */
+struct copies {
+	unsigned n;
+	const char *snap;
+	uint64_t family; /* of the first, reserved; the others follow */
+	int tree_fd;     /* of the disk */
+	int gate[2], words[2];
+	pid_t pid[SNAPSHOT_COPIES_MAX];
+};
+/*
+ * In a child: gets ready, the caller sets the first four; starts; waits until
+ * the disk may change again; waits for the end. What fails is not `ok`.
+ */
+void copies_prepare(struct store *s, struct copies *c);
+void copies_go(struct copies *c);
+void copies_made(struct copies *c);
+void copies_end(struct copies *c, bool wanted, uint8_t *ok);
+/* They are there: for launches of the next seconds. */
+void copies_ready(struct warden *w, const struct snapshot_spec *s,
+		  const uint8_t *ok);
+void copies_drop(struct warden *w, const char *snap);
+/* One of them becomes the disk of this launch, if there is one. */
+bool copy_take(struct warden *w, const struct launch_spec *s);
 
 /* volume.c */
 void volume_new(struct warden *w, const struct volume_spec *s,

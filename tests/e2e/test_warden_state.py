@@ -10,11 +10,13 @@ import time
 
 import harness
 from harness import SLOW, wait_for
-from warden_link import (KILL_ALL, PAUSE_USER, PAUSED, PERSIST, VOLUME_NEXT,
+from warden_link import (KILL_ALL, LAUNCH, PAUSE_USER, PAUSED, PERSIST, VOLUME_NEXT,
                          VOLUME_REMOVE, SNAPSHOT, SNAPSHOT_NEXT, SNAPSHOT_REMOVE, STAY,
                          Link, Refused, cap, new_id)
 
 ENOENT, ESRCH, EBUSY, EEXIST, EINVAL = 2, 3, 16, 17, 22
+
+LONG = os.environ.get("STATE_LONG")  # also what takes many seconds
 
 
 class State(harness.Case):
@@ -145,6 +147,55 @@ class Snapshots(State):
         link.close()
         self.link.snapshot(box)
         self.assertEqual(len(self.link.each(SNAPSHOT_NEXT)), 1)
+
+
+class Forks(State):
+    def copies(self):
+        return sorted(os.listdir(self.i.pool() + "/copy"))
+
+    def test_made_ahead(self):
+        box = self.link.launch(self.image)
+        self.sh(box, "echo one >/home/user/a")
+        snap = self.link.snapshot(box, copies=8)[0]
+        self.assertEqual(self.copies(), [f"{snap}.{n}" for n in range(8)])
+        self.sh(box, "echo two >/home/user/a")
+        children = [new_id() for _ in range(10)]  # two make their own
+        for child in children:
+            self.link.ask(LAUNCH, child, Link.spec(self.image, source=snap))
+        codes, _ = self.link.answers(10)
+        self.assertEqual(set(codes.values()), {0})
+        self.assertEqual(self.copies(), [])
+        for n, child in enumerate(children):
+            self.sh(child, f"echo {n} >>/home/user/a")
+            self.assertEqual(self.sh(child, "cat /home/user/a"), f"one\n{n}")
+        # Each has a limit of its own.
+        code, _ = self.link.sh(children[3], "dd if=/dev/zero of=/home/user/f "
+                                            "bs=1M count=80")
+        self.assertNotEqual(code, 0)
+        self.sh(children[4], "dd if=/dev/zero of=/home/user/f bs=1M count=40 "
+                             "2>/dev/null")
+
+    def test_not_taken(self):
+        box = self.link.launch(self.image)
+        snap = self.link.snapshot(box, copies=3)[0]
+        self.assertEqual(len(self.copies()), 3)
+        # Rolled back, a sandbox keeps to its own family: it takes none.
+        self.link.kill(box)
+        self.link.launch(self.image, box=box, source=snap)
+        self.assertEqual(len(self.copies()), 3)
+        self.link.call(SNAPSHOT_REMOVE, snap)
+        self.assertEqual(self.copies(), [])
+        if LONG:
+            self.link.snapshot(box, copies=2)
+            wait_for("they are dropped", lambda: not self.copies(), 30 * SLOW)
+
+    def test_killed_under_it(self):
+        box = self.link.launch(self.image)
+        self.link.ask(SNAPSHOT, box, cap(new_id(), 28) +
+                      struct.pack("<II", 0, 20))
+        self.link.kill(box)
+        wait_for("nothing is left", lambda: not self.copies() and
+                 not self.link.each(SNAPSHOT_NEXT), 20 * SLOW)
 
 
 class Pauses(State):
