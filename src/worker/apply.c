@@ -129,14 +129,9 @@ static int copy_bytes(struct apply *a, const struct visit *v, int from, int to,
 }
 
 /* Only files of the same file system share: not those that a view shows. */
-static bool share(const struct walk *w, const struct visit *v, int to)
+static bool share(const struct visit *v, int from, int to)
 {
-	AUTO_CLOSE int fd = -1;
-
-	if (!walk_in_upper(w, v, STATE))
-		return false;
-	fd = tree_open(v->upper_fd[STATE], v->name, O_RDONLY | O_NONBLOCK, 0);
-	return fd >= 0 && ioctl(to, FICLONE, fd) == 0;
+	return v->is_upper[STATE] && ioctl(to, FICLONE, from) == 0;
 }
 
 static int finish(const struct visit *v, int fd, mode_t dropped, struct err *e)
@@ -168,7 +163,7 @@ static int make_file(struct apply *a, const struct visit *v, struct err *e)
 		errno = -fd;
 		return failed(v, "create the file", e);
 	}
-	if (!share(&a->w, v, fd))
+	if (!share(v, from, fd))
 		r = copy_bytes(a, v, from, fd, e);
 	if (r == 0)
 		r = copy_attrs(v, from, fd, e);
@@ -225,7 +220,7 @@ static int by_name(const struct visit *v, struct err *e)
 static int make_symlink(const struct visit *v, struct err *e)
 {
 	static char target[PATH_MAX];
-	ssize_t n = readlinkat(v->dir_fd[STATE], v->name, target,
+	ssize_t n = readlinkat(walk_dir(v, STATE), v->name, target,
 			       sizeof(target) - 1);
 
 	if (n < 0)

@@ -83,7 +83,8 @@ bool extents_are_one(int a, int b, uint64_t size)
 	return true;
 }
 
-int extents_sum(int fd, uint64_t *bytes, uint64_t *shared, struct err *e)
+int extents_sum(int fd, uint64_t size, uint64_t *bytes, uint64_t *shared,
+		struct err *e)
 {
 	struct extents x;
 	uint64_t at = 0;
@@ -100,7 +101,10 @@ int extents_sum(int fd, uint64_t *bytes, uint64_t *shared, struct err *e)
 		if (x.head.fm_mapped_extents == 0)
 			return 0;
 		for (i = 0; i < x.head.fm_mapped_extents; i++) {
-			*bytes += x.e[i].fe_length;
+			/* What lies in the inode is told as a whole block. */
+			*bytes += x.e[i].fe_flags & FIEMAP_EXTENT_DATA_INLINE
+					  ? size
+					  : x.e[i].fe_length;
 			if (x.e[i].fe_flags & FIEMAP_EXTENT_SHARED)
 				*shared += x.e[i].fe_length;
 		}

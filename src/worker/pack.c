@@ -143,7 +143,7 @@ static int put_link(struct walk *w, const struct visit *v, unsigned side,
 {
 	const struct buf none = { 0 };
 	ssize_t n =
-		readlinkat(v->dir_fd[side], v->name, t->link, FILE_PATH_MAX);
+		readlinkat(walk_dir(v, side), v->name, t->link, FILE_PATH_MAX);
 
 	if (n < 0)
 		return failed(v, "read the link", e);

@@ -31,7 +31,7 @@ static int enter(struct walk *w, struct visit *v, struct err *e)
 		errno = -fd;
 		return err_sys(e, "%.180s: open", v->path);
 	}
-	return extents_sum(fd, &s->bytes, &s->shared, e);
+	return extents_sum(fd, sx->stx_size, &s->bytes, &s->shared, e);
 }
 
 int look_space(struct look *l, struct err *e)

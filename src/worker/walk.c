@@ -266,17 +266,41 @@ unsigned *walk_above(struct walk *w)
 
 /* --- visits --- */
 
+/* 1 when it is there, 0 when not. */
+static int stat_in(const struct walk *w, int dir_fd, const char *name,
+		   struct walk_entry *n, struct err *e)
+{
+	if (statx(dir_fd, name, AT_SYMLINK_NOFOLLOW,
+		  STATX_BASIC_STATS | STATX_BTIME, &n->sx) == 0) {
+		n->type = type_of(n->sx.stx_mode);
+		return 1;
+	}
+	n->type = FILE_NONE;
+	return errno == ENOENT ? 0 : err_sys(e, "%.180s: look at it", w->path);
+}
+
+/*
+ * What the sandbox wrote is what the view shows, but for directories, which
+ * are merged, and for the marks of what was removed.
+ */
 static int stat_side(const struct walk *w, struct visit *v, unsigned side,
 		     struct err *e)
 {
 	struct walk_entry *n = &v->at[side];
+	int r;
 
-	if (statx(v->dir_fd[side], v->name, AT_SYMLINK_NOFOLLOW,
-		  STATX_BASIC_STATS | STATX_BTIME, &n->sx) == 0)
-		n->type = type_of(n->sx.stx_mode);
-	else if (errno != ENOENT)
-		return err_sys(e, "%.180s: look at it", w->path);
-	return 0;
+	if (v->upper_fd[side] >= 0) {
+		r = stat_in(w, v->upper_fd[side], v->name, n, e);
+		if (r < 0)
+			return r;
+		v->in_upper[side] = r;
+		v->is_upper[side] =
+			r && n->type != FILE_DIRECTORY && n->type != FILE_CHAR;
+	}
+	if (v->is_upper[side])
+		return 0;
+	r = stat_in(w, v->dir_fd[side], v->name, n, e);
+	return r < 0 ? r : 0;
 }
 
 /* The smallest name that was not visited, and the sides that have it. */
@@ -438,25 +462,19 @@ int walk_asked(struct walk *w, struct err *e)
 
 /* --- what a visitor asks --- */
 
+int walk_dir(const struct visit *v, unsigned side)
+{
+	return v->is_upper[side] ? v->upper_fd[side] : v->dir_fd[side];
+}
+
 int walk_open(const struct visit *v, unsigned side)
 {
 	bool dir = v->at[side].type == FILE_DIRECTORY;
 
 	if (!dir && v->at[side].type != FILE_REGULAR)
 		return -EINVAL;
-	return tree_open(v->dir_fd[side], v->name,
+	return tree_open(walk_dir(v, side), v->name,
 			 O_RDONLY | O_NONBLOCK | (dir ? O_DIRECTORY : 0), 0);
-}
-
-bool walk_in_upper(const struct walk *w, const struct visit *v, unsigned side)
-{
-	struct statx sx;
-
-	if (!w->l->side[side].snap || v->upper_fd[side] < 0)
-		return false;
-	return statx(v->upper_fd[side], v->name, AT_SYMLINK_NOFOLLOW,
-		     STATX_TYPE, &sx) == 0 ||
-	       errno != ENOENT;
 }
 
 int walk_describe(const struct visit *v, unsigned side, char *target,
@@ -480,7 +498,7 @@ int walk_describe(const struct visit *v, unsigned side, char *target,
 				  sx->stx_mtime.tv_nsec / 1000000);
 	if (n->type != FILE_SYMLINK)
 		return 0;
-	len = readlinkat(v->dir_fd[side], v->name, target, FILE_PATH_MAX);
+	len = readlinkat(walk_dir(v, side), v->name, target, FILE_PATH_MAX);
 	if (len < 0)
 		return err_sys(e, "%.180s: read the link", v->path);
 	target[len] = '\0';

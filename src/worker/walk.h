@@ -26,6 +26,9 @@ struct visit {
 	int dir_fd[VIEW_SIDES];
 	int upper_fd[VIEW_SIDES]; /* -1: not in what the sandbox wrote */
 	struct walk_entry at[VIEW_SIDES];
+	/* There is something of that name in what the sandbox wrote; and it is
+	 * the entry itself, which is then looked at there, at less cost. */
+	bool in_upper[VIEW_SIDES], is_upper[VIEW_SIDES];
 	unsigned above; /* `below` of the directory that holds it */
 	unsigned below; /* the visitor's own, for what is in it */
 };
@@ -59,7 +62,7 @@ unsigned *walk_above(struct walk *w);
 /* The entry as records have it; `target` takes FILE_PATH_MAX + 1 bytes. */
 int walk_describe(const struct visit *v, unsigned side, char *target,
 		  struct file_entry *out, struct err *e) MUST_CHECK;
+/* The directory to find it in by its name. */
+int walk_dir(const struct visit *v, unsigned side);
 /* Opens the regular file or directory of a side: descriptor or -errno. */
 int walk_open(const struct visit *v, unsigned side);
-/* Is it in what the sandbox wrote? */
-bool walk_in_upper(const struct walk *w, const struct visit *v, unsigned side);
