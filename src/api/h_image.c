@@ -169,6 +169,13 @@ static void h_image_delete(struct api *a, struct http_conn *c,
 	ask_remove(r);
 }
 
+static const struct route_query export_query[] = {
+	{ "format", "string",
+	  "oci (a layout, the default), docker (an archive) or rootfs (the "
+	  "files)" },
+	{ 0 },
+};
+
 const struct route image_routes[] = {
 	{ "GET", "/v1/images", h_image_list, SCOPE_READ, 0, "List the images",
 	  NULL, NULL, "ImageList", 200 },
@@ -181,6 +188,14 @@ const struct route image_routes[] = {
 	{ "POST", "/v1/images/{name}/pull", h_image_pull, SCOPE_ADMIN,
 	  ROUTE_OPERATOR, "Make an image of one in a registry", NULL,
 	  "RegistryAsk", "Image", 201 },
+	{ "POST", "/v1/images/{name}/push", h_image_push, SCOPE_ADMIN,
+	  ROUTE_OPERATOR, "Send an image to a registry", NULL, "RegistryAsk",
+	  "Pushed", 200 },
+	{ "GET", "/v1/images/{name}/export", h_image_export, SCOPE_USE, 0,
+	  "An image as a tar", export_query, NULL, "application/x-tar", 200 },
+	{ "POST", "/v1/images/{name}", h_image_save, SCOPE_ADMIN,
+	  ROUTE_OPERATOR, "Make an image of a sandbox's or snapshot's disk",
+	  NULL, "ImageSave", "Image", 201 },
 	{ "DELETE", "/v1/images/{name}", h_image_delete, SCOPE_ADMIN,
 	  ROUTE_OPERATOR, "Remove an image", NULL, NULL, NULL, 204 },
 	{ 0 },

@@ -12,6 +12,7 @@
 #include "base/err.h"
 #include "base/list.h"
 #include "base/str.h"
+#include "image/oci.h"
 
 struct api;
 
@@ -24,6 +25,7 @@ struct image {
 	uint64_t size, entries, created_ms;
 	json_t *config;              /* see image_config.h; or NULL */
 	char cache[IMAGE_CACHE_CAP]; /* the build step that made it, or "" */
+	struct oci_blob packed;      /* its layer for others, if it was made */
 	bool removing;
 	uint64_t seen; /* last reconciliation that found it */
 };

@@ -194,10 +194,16 @@ const struct verb image_verbs[] = {
 	  .help = "make an image from packages; the recipe there is: debian",
 	  .notes = "Needs mmdebstrap and Debian's packages; takes a minute or "
 		   "two." },
+	{ .name = "export",
+	  .fn = image_export,
+	  .args = "[OPTIONS] IMAGE FILE",
+	  .help = "write an image as an OCI layout or docker archive",
+	  .notes = "FILE is a tar; - is standard output.",
+	  .examples = PRODUCT " image export mine - | docker load\n" },
 	{ .name = "import",
 	  .fn = image_import,
 	  .args = "[OPTIONS] FILE [NAME]",
-	  .help = "make an image of a tar of a root filesystem",
+	  .help = "make an image of a tar",
 	  .notes = "FILE may be compressed (gzip, xz, zstd); - is standard "
 		   "input. NAME is by default\nthe name of the file without "
 		   "its endings.",
@@ -223,9 +229,19 @@ const struct verb image_verbs[] = {
 		   "again.",
 	  .examples =
 		  PRODUCT " image pull registry.example/tools/debian:12\n" },
+	{ .name = "push",
+	  .fn = image_push,
+	  .args = "[OPTIONS] IMAGE HOST/NAME[:TAG]",
+	  .help = "send an image to a registry",
+	  .notes = "The operator allows registries in the configuration "
+		   "(`registries`)." },
 	{ .name = "rm",
 	  .fn = image_rm,
 	  .args = "IMAGE...",
 	  .help = "remove images that no sandbox uses" },
+	{ .name = "save",
+	  .fn = image_save,
+	  .args = "[OPTIONS] SNAPSHOT|SANDBOX NAME",
+	  .help = "make an image of a sandbox's disk, as it is or was" },
 	{ 0 },
 };

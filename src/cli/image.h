@@ -21,4 +21,4 @@ json_t *image_upload(struct cli *cli, const struct upload *u);
 /* One line about a new image on stdout. */
 void image_say(const struct upload *u, const json_t *image);
 
-verb_fn image_build, image_pull;
+verb_fn image_build, image_pull, image_push, image_export, image_save;

@@ -186,6 +186,18 @@ static void default_name(struct cli *cli, const char *reference, char out[64])
 			"where the password is; - is standard input"      \
 	}
 
+static void verb_target(struct cli *cli, char target[TARGET_CAP],
+			const char *name, const char *verb)
+{
+	size_t n;
+
+	server_target(cli, target, "/v1/images/", name);
+	n = strlen(target);
+	if (snprintf(target + n, TARGET_CAP - n, "/%s", verb) >=
+	    (int)(TARGET_CAP - n))
+		fail(cli, "'%s' is no name", name);
+}
+
 int image_pull(struct cli *cli, int argc, char **argv)
 {
 	static struct registry_opts o;
@@ -210,16 +222,45 @@ int image_pull(struct cli *cli, int argc, char **argv)
 	default_name(cli, argv[1], name);
 	u.name = n == 2 ? argv[2] : name;
 	put_body(cli, &o, argv[1], &body);
-	server_target(cli, target, "/v1/images/", u.name);
-	if (strlen(target) + sizeof("/pull") > sizeof(target))
-		fail(cli, "'%s' is no name", u.name);
-	memcpy(target + strlen(target), "/pull", sizeof("/pull"));
+	verb_target(cli, target, u.name, "pull");
 	progress_init(&l.progress);
 	j = ask(cli, &l, target, &body);
 	if (o.json)
 		print_json(j);
 	else
 		image_say(&u, j);
+	json_decref(j);
+	return 0;
+}
+
+int image_push(struct cli *cli, int argc, char **argv)
+{
+	static struct registry_opts o;
+	static struct lines l;
+	const struct opt table[] = {
+		REGISTRY_OPTIONS(o),
+		{ "json", 0, OPT_FLAG, &o.json, NULL,
+		  "print what the registry has as JSON" },
+		OPT_HELP(cli),
+		{ 0 },
+	};
+	char target[TARGET_CAP], digest[SHOW_CAP];
+	struct buf body = { 0 };
+	json_t *j;
+
+	if (cli_operands(cli, table, argc, argv) != 2)
+		cli_usage_error(cli, "an image and its name in a registry are "
+				     "needed");
+	put_body(cli, &o, argv[2], &body);
+	verb_target(cli, target, argv[1], "push");
+	progress_init(&l.progress);
+	j = ask(cli, &l, target, &body);
+	if (o.json) {
+		print_json(j);
+	} else {
+		clean_text(digest, sizeof(digest), show_str(j, "digest"));
+		printf("%s: %s\n", argv[2], digest);
+	}
 	json_decref(j);
 	return 0;
 }

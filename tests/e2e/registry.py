@@ -69,6 +69,15 @@ class Image:
                 "size": len(data)}
 
 
+def layout(image):
+    """An OCI layout of it as a tar."""
+    files = {"oci-layout": b'{"imageLayoutVersion": "1.0.0"}',
+             "index.json": index_of(image)}
+    for data in (image.manifest, *image.blobs.values()):
+        files["blobs/sha256/" + digest(data)[7:]] = data
+    return tar(files)
+
+
 def tiny_layers(extra=None):
     with open(harness.tiny_image(), "rb") as f:
         base = f.read()
