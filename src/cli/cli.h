@@ -34,6 +34,7 @@ struct verb {
 	const char *examples; /* "command\tcomment" lines */
 	/* A group instead of fn: `carrel image ls`; ends at name NULL. */
 	const struct verb *sub;
+	const char *usual; /* of a group: the verb that may be left out */
 };
 
 /* Exit codes. `run` and `exec` leave 0 to 124 to the process inside. */
@@ -154,6 +155,9 @@ verb_fn verb_run, verb_exec, verb_shell, verb_attach, verb_ps, verb_logs;
 /* sandboxes */
 verb_fn verb_create, verb_ls, verb_rm, verb_inspect, verb_update, verb_pause,
 	verb_resume;
+/* what they were */
+verb_fn verb_fork, verb_rollback, verb_tree;
+extern const struct verb snapshot_verbs[];
 /* what is in them */
 verb_fn verb_cp, verb_port, verb_diff, verb_merge;
 /* what they use and do */

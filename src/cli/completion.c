@@ -135,6 +135,11 @@ static void offer_images(struct cli *cli)
 	offer_list(cli, "/v1/images", "images", "");
 }
 
+static void offer_snapshots(struct cli *cli)
+{
+	offer_list(cli, "/v1/snapshots", "snapshots", "");
+}
+
 static void offer_files(struct cli *cli)
 {
 	(void)cli;
@@ -189,7 +194,7 @@ static const struct {
 	{ "SANDBOX", offer_sandboxes }, { "IMAGE", offer_images },
 	{ "FILE", offer_files },        { "VERB", offer_all_verbs },
 	{ "SRC", offer_places },        { "DST", offer_places },
-	{ "PROCESS", offer_processes },
+	{ "PROCESS", offer_processes }, { "SNAPSHOT", offer_snapshots },
 };
 
 static void offer_kind(struct cli *cli, const char *kind)

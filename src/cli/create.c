@@ -5,12 +5,30 @@
 #include "cli/server.h"
 #include "cli/spec_opts.h"
 
+/* One more member at the end of an object. */
+static void add_word(struct buf *body, const char *key, const char *value)
+{
+	AUTO(buf_done) struct buf old = *body;
+	size_t n = buf_len(&old) - 1;
+
+	*body = (struct buf){ 0 };
+	buf_add(body, buf_data(&old), n);
+	buf_puts(body, n > 1 ? "," : "");
+	json_put_str(body, key, strlen(key));
+	buf_puts(body, ":");
+	json_put_str(body, value, strlen(value));
+	buf_puts(body, "}");
+}
+
 int verb_create(struct cli *cli, int argc, char **argv)
 {
 	static struct spec_opts s;
 	static struct opt_list env;
+	const char *snapshot = NULL;
 	bool json = false;
 	const struct opt more[] = {
+		{ "snapshot", 0, OPT_TEXT, &snapshot, "SNAPSHOT",
+		  "start from a snapshot, with the spec of its sandbox" },
 		{ "env", 'e', OPT_LIST, &env, "K[=V]",
 		  "set a variable for every command inside" },
 		{ "json", 0, OPT_FLAG, &json, NULL,
@@ -30,6 +48,8 @@ int verb_create(struct cli *cli, int argc, char **argv)
 				     "an image: --image IMAGE)");
 	env_complete(cli, &env);
 	spec_opts_body(cli, &s, &env, &body);
+	if (snapshot)
+		add_word(&body, "snapshot", snapshot);
 	j = server_get(cli, "POST", "/v1/sandboxes", &body);
 	buf_done(&body);
 	if (json) {

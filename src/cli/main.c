@@ -143,6 +143,42 @@ const struct verb all_verbs[] = {
 		   "of INTO stand still meanwhile,\n"
 		   "so nothing they write is lost.",
 	  .examples = PRODUCT " merge try-2 work --path /home/user/src\n" },
+	{ .name = "snapshot",
+	  .sub = snapshot_verbs,
+	  .usual = "create",
+	  .help = "keep the disk of a sandbox as it is now",
+	  .notes = "`" PRODUCT " snapshot SANDBOX [NAME]` is the same as "
+		   "`snapshot create`." },
+	{ .name = "rollback",
+	  .fn = verb_rollback,
+	  .args = "[OPTIONS] SANDBOX [SNAPSHOT]",
+	  .help = "make a sandbox's disk what it was in a snapshot",
+	  .notes = "Its processes end, and it starts from there with the same "
+		   "id, name, ports, labels and\n"
+		   "timeout; files and start commands of its spec are not "
+		   "done again. What was written\n"
+		   "since is gone, unless there is a later snapshot of it. A "
+		   "sandbox that is suspended\n"
+		   "stays so.",
+	  .examples = PRODUCT " snapshot work before\n" PRODUCT
+			      " rollback work before\n" PRODUCT
+			      " rollback work --at 4711\n" },
+	{ .name = "fork",
+	  .fn = verb_fork,
+	  .args = "[OPTIONS] SANDBOX",
+	  .help = "make sandboxes that start where another one is",
+	  .notes = "SANDBOX may be a snapshot. Forks have the disk of the "
+		   "original and its spec, with what\n"
+		   "is said here; their own id, name and machine-id, and none "
+		   "of its processes. Start\n"
+		   "commands of the spec are run in each. All of them are "
+		   "made, or none.",
+	  .examples = PRODUCT " fork work --count 3 --name try\n" PRODUCT
+			      " merge try-2 work --path /home/user/src\n" },
+	{ .name = "tree",
+	  .fn = verb_tree,
+	  .args = "[OPTIONS] SANDBOX",
+	  .help = "show where a sandbox comes from, and what came from it" },
 	{ .name = "pause",
 	  .fn = verb_pause,
 	  .args = "[OPTIONS] SANDBOX...",
@@ -369,6 +405,10 @@ static int run_group(struct cli *cli, int argc, char **argv)
 	cli->verb = argc > 1 ? cli_find(cli->group->sub, argv[1]) : NULL;
 	if (cli->verb)
 		return cli->verb->fn(cli, argc - 1, argv + 1);
+	if (argc > 1 && cli->group->usual) {
+		cli->verb = cli_find(cli->group->sub, cli->group->usual);
+		return cli->verb->fn(cli, argc, argv);
+	}
 	if (argc > 1)
 		complain("'%s' is not a verb of %s (%s)", argv[1],
 			 cli->group->name, names);

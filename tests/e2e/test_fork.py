@@ -108,6 +108,35 @@ class Fork(harness.Case):
             self.i.rm(x)
         self.nothing_left()
 
+    def test_by_the_command_line(self):
+        box = self.i.create(name="cli")
+        self.out(box, "echo one > kept")
+        snap = self.i.cli("snapshot", "cli", "cli-one", check=0).out.strip()
+        self.assertIn(snap, self.i.cli("snapshot", "ls", "-q", check=0).out)
+        self.assertIn("cli-one", self.i.cli("snapshot", "ls", "cli", check=0).out)
+        self.out(box, "echo two > kept")
+        self.i.cli("rollback", "cli", "cli-one", check=0)
+        self.assertEqual(self.out(box, "cat kept"), "one\n")
+        forks = self.i.cli("fork", "cli", "--count", 2, "--name", "cf",
+                           "--label", "a=b", check=0).out.split()
+        again = self.i.cli("create", "--snapshot", "cli-one", check=0).out.strip()
+        self.assertEqual(self.out("cf-2", "cat kept"), "one\n")
+        self.assertEqual(self.out(again, "cat kept"), "one\n")
+        lines = self.i.cli("tree", "cf-1", check=0).out.splitlines()
+        self.assertRegex(lines[0], "^tiny  image")
+        self.assertRegex(lines[1], "^`-- cli  sandbox, running")
+        self.assertRegex("\n".join(lines), r"\n    [|`]-- cf-1  .*<--\n")
+        self.assertRegex("\n".join(lines), r"\n        `-- " + again[:12])
+        event = self.i.api("GET", "/v1/snapshots/cli-one").json["event"]
+        self.out(box, "echo three > kept")
+        self.i.cli("rollback", "cli", "--at", event, check=0)
+        self.assertEqual(self.out(box, "cat kept"), "one\n")
+        self.i.cli("rollback", "cli", check=2)
+        self.i.cli("snapshot", "rm", "cli-one", check=0)
+        for x in [box, again, *forks]:
+            self.i.rm(x)
+        self.nothing_left()
+
     def nothing_left(self):
         """No snapshot and no volume is in the pool."""
         def left():
