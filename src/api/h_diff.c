@@ -276,6 +276,8 @@ static enum view_next on_change(struct view_job *v, const struct view_record *r)
 		diff_fail(d, &e);
 		return VIEW_OVER;
 	}
+	if (state_path_is_own(r->change.after.path))
+		return VIEW_GO_ON;
 	diff_begin(d);
 	j = change_json(d, r);
 	d->want = wanted(d, r);

@@ -9,6 +9,12 @@
 #include "api/snapshots.h"
 #include "base/err.h"
 
+/*
+ * Is this a path that every sandbox has of its own, whatever it came from (the
+ * launch writes it)? It is no difference, and nothing to take over.
+ */
+bool state_path_is_own(const char *path);
+
 /* What a held state started from: a snapshot, or its image. `r` is to be
  * released as after state_hold(). */
 void state_hold_base(struct state_ref *r, const struct state_ref *of,

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "api/file_json.h"
+#include "api/lineage.h"
 #include "api/merge.h"
 
 void merge_plan_init(struct merge_plan *p, enum merge_prefer prefer)
@@ -93,8 +94,11 @@ int merge_plan_add(struct merge_plan *p, const struct view_record *r,
 		   struct err *e)
 {
 	const char *path = r->step.theirs.path;
-	char order = order_of(p, r);
+	char order;
 
+	if (state_path_is_own(path))
+		return 0;
+	order = order_of(p, r);
 	list_change(p, order, r);
 	/* The root itself is nobody's to change. */
 	if (order == 0 || strcmp(path, "/") == 0)

@@ -12,7 +12,7 @@
  * Everything is brought to a directory of our own first, with owner, mode,
  * attributes and time: what may fail for want of space, fails there. Then the
  * names change, one after the other. A client that goes before that leaves
- * nothing behind; one that goes later changes nothing: SIGHUP waits.
+ * nothing behind; one that goes later is not waited for, and all is done.
  *
  * Names lead nowhere else: no link and no mount is followed, also by root.
  */
@@ -596,27 +596,33 @@ static int change_all(struct merge *m, struct err *e)
 	return r < 0 ? r : set_dir_times(m, e);
 }
 
+/* --- a client that goes --- */
+
+static volatile sig_atomic_t client_gone;
+static int nothing_fd = -1;
+
+/* Whoever waits for input finds its end, and cleans up. */
+static void on_hangup(int sig)
+{
+	(void)sig;
+	client_gone = 1;
+	dup2(nothing_fd, STDIN_FILENO);
+}
+
+static int catch_hangup(struct err *e)
+{
+	const struct sigaction act = { .sa_handler = on_hangup };
+
+	nothing_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	if (nothing_fd < 0 || sigaction(SIGHUP, &act, NULL) < 0)
+		return err_sys(e, "prepare for a client that goes");
+	return 0;
+}
+
 /* What was cut off looks complete when it was cut at the right place. */
 static int check_client(struct err *e)
 {
-	sigset_t set;
-
-	if (sigpending(&set) < 0)
-		return err_sys(e, "look for signals");
-	return sigismember(&set, SIGHUP)
-		       ? err_set(e, ECANCELED, "the client is gone")
-		       : 0;
-}
-
-static int block_hangup(struct err *e)
-{
-	sigset_t set;
-
-	sigemptyset(&set);
-	sigaddset(&set, SIGHUP);
-	return sigprocmask(SIG_BLOCK, &set, NULL) < 0
-		       ? err_sys(e, "block signals")
-		       : 0;
+	return client_gone ? err_set(e, ECANCELED, "the client is gone") : 0;
 }
 
 static void merge_done(struct merge *m)
@@ -640,7 +646,7 @@ int job_merge(const struct file_job *j, struct err *e)
 {
 	struct merge *m = xcalloc(1, sizeof(*m));
 	struct file_record done = { .kind = FILE_UNPACKED };
-	int r = block_hangup(e);
+	int r = catch_hangup(e);
 
 	m->stage_fd = -1;
 	m->root_fd = open(j->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
