@@ -6,6 +6,7 @@
 
 #include "api/api.h"
 #include "api/audit.h"
+#include "api/drive_door.h"
 #include "api/relay.h"
 #include "base/auto.h"
 #include "base/buf.h"
@@ -149,6 +150,7 @@ static void up(struct sandbox *s)
 	}
 	box_touch(s);
 	meter_start(s);
+	drive_door_open(s);
 	finish(s, NULL);
 }
 
