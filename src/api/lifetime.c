@@ -15,7 +15,9 @@ enum {
 	IDLE_US_PER_S = 10000,
 	LOOK_MIN_MS = 100,
 	LOOK_MAX_MS = 60000,
-	LOOK_PAUSED_MS = 600000, /* it uses nothing */
+	/* One that is paused uses nothing; but its memory is taken back. */
+	LOOK_RECLAIMED_MS = 10000,
+	LOOK_PAUSED_MS = 600000,
 	IDLE_LOOKS = 4, /* in the time after which it ends */
 };
 
@@ -143,7 +145,9 @@ uint64_t lifetime_wait_ms(const struct sandbox *s)
 	uint64_t wait = LOOK_MAX_MS;
 
 	if (s->state == BOX_PAUSED)
-		return LOOK_PAUSED_MS;
+		return clock_wall_ms() - s->pause.since_ms < LOOK_RECLAIMED_MS
+			       ? LOOK_RECLAIMED_MS
+			       : LOOK_PAUSED_MS;
 	if (spec->cpu_budget_ms > used_ms)
 		wait = less(wait, (spec->cpu_budget_ms - used_ms) * 1000 /
 					  spec->cpus_milli);

@@ -66,13 +66,13 @@ static void note(struct sandbox *s, const char *type, json_t *data)
 
 /* --- what the warden answers --- */
 
-static void paused(struct sandbox *s)
+static void paused(struct sandbox *s, uint64_t mem_bytes)
 {
 	struct pause *p = &s->pause;
 
 	s->state = BOX_PAUSED;
 	p->since_ms = clock_wall_ms();
-	p->mem_bytes = s->meter.fresh ? s->meter.last.mem_bytes : 0;
+	p->mem_bytes = mem_bytes;
 	meter_plan(s);
 	note(s, "sandbox.pause",
 	     json_pack("{s:I}", "memory_bytes", (json_int_t)p->mem_bytes));
@@ -125,7 +125,7 @@ static void on_paused(struct warden_call *c, const struct warden_rep *rep,
 	if (is_late(s, "pause", rep))
 		return;
 	if (rep->err.code == 0)
-		paused(s);
+		paused(s, rep->use.mem_bytes);
 	tell(s, &s->pause.pausers, &rep->err);
 	settle(s);
 }
@@ -155,13 +155,6 @@ static void ask(struct sandbox *s, enum warden_op op,
 	warden_req_id(&p->call, op, s->id);
 	warden_ask(&s->api->warden, &p->call,
 		   op == WARDEN_PAUSE ? on_paused : on_awake);
-}
-
-static void ask_pause(struct sandbox *s, const struct pause_cause *why)
-{
-	/* Answered first: what it has now is what it had when it stopped. */
-	meter_look(s);
-	ask(s, WARDEN_PAUSE, why);
 }
 
 static const struct pause_cause *first_cause(const struct list *waiters)
@@ -217,7 +210,7 @@ static void settle(struct sandbox *s)
 	else if (s->state == BOX_PAUSED && !list_empty(&p->wakers))
 		ask(s, WARDEN_RESUME, first_cause(&p->wakers));
 	else if (s->state == BOX_RUNNING && !list_empty(&p->pausers))
-		ask_pause(s, first_cause(&p->pausers));
+		ask(s, WARDEN_PAUSE, first_cause(&p->pausers));
 }
 
 /* Neither there nor on its way: nothing can be asked of it. */
@@ -260,7 +253,7 @@ void box_pause_idle(struct sandbox *s)
 	const struct pause_cause why = { .reason = "idle" };
 
 	if (s->state == BOX_RUNNING && !s->pause.call.busy && !s->restart.busy)
-		ask_pause(s, &why);
+		ask(s, WARDEN_PAUSE, &why);
 }
 
 void box_wake_now(struct sandbox *s, const struct identity *who,

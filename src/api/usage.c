@@ -184,19 +184,15 @@ static void on_figures(struct warden_call *c, const struct warden_rep *rep,
 		meter_plan(s);
 }
 
-void meter_look(struct sandbox *s)
+static void on_look(struct timer *t)
 {
+	struct sandbox *s = container_of(t, struct sandbox, meter.timer);
 	struct meter *m = &s->meter;
 
 	if (m->call.busy)
 		return;
 	warden_req_id(&m->call, WARDEN_STAT, s->id);
 	warden_ask(&s->api->warden, &m->call, on_figures);
-}
-
-static void on_look(struct timer *t)
-{
-	meter_look(container_of(t, struct sandbox, meter.timer));
 }
 
 /* On whole seconds, so that one turn of the loop serves many. */

@@ -50,8 +50,6 @@ void meter_start(struct sandbox *s);
 void meter_resume(struct sandbox *s);
 /* New figures of it. */
 void meter_add(struct sandbox *s, const struct sandbox_use *u);
-/* New figures are asked for now. */
-void meter_look(struct sandbox *s);
 /* Its limits have changed: when is the next look? */
 void meter_plan(struct sandbox *s);
 /* It has no processes any more, and lives; `last` may be NULL. */

@@ -12,20 +12,29 @@
  * as long as that connection lives: it is a tool of the api's, not a state.
  */
 #include <errno.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/auto.h"
 #include "base/buf.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "warden/warden.h"
+
+enum {
+	RECLAIM_AFTER_MS = 200,
+	STILL_SOON_US = 100,
+	LOOK_MAX_MS = 16,
+};
 
 struct pause {
 	struct turn turn;
 	bool on, user;
 	int group_fd;
 	struct io events;
-	struct timer late;
+	struct timer late, look;
+	unsigned look_ms;
 	struct deferred gone;
 };
 
@@ -38,10 +47,15 @@ static void pause_over(struct turn *t, const struct err *e)
 {
 	struct pause *p = container_of(t, struct pause, turn);
 
+	struct warden_rep rep = { .err = *e };
+
 	io_close(&t->w->loop, &p->events);
 	timer_del(&t->w->loop, &p->late);
+	timer_del(&t->w->loop, &p->look);
 	auto_close(&p->group_fd);
-	answer(t->wt, e);
+	if (p->on && t->box && e->code == 0)
+		rep.use.mem_bytes = cgroup_mem_bytes(&t->w->cg, t->box->slot);
+	answer_rep(t->wt, &rep, NULL, 0);
 	loop_defer(&t->w->loop, &p->gone, pause_free);
 }
 
@@ -93,6 +107,36 @@ static void events(struct io *io, uint32_t what)
 		frozen(p);
 }
 
+/*
+ * The kernel tells of the groups' events at most every 10 ms: whoever was
+ * resumed a moment ago would wait for the next time. So we look, too.
+ */
+static void look(struct timer *t)
+{
+	struct pause *p = container_of(t, struct pause, look);
+
+	if (cgroup_frozen(p->events.fd)) {
+		frozen(p);
+		return;
+	}
+	p->look_ms *= 2;
+	if (p->look_ms <= LOOK_MAX_MS)
+		timer_set(&p->turn.w->loop, t, p->look_ms, look);
+}
+
+/* Processes that sleep need no longer than it takes to wake them. */
+static bool frozen_soon(int events_fd)
+{
+	uint64_t until = clock_boot_us() + STILL_SOON_US;
+
+	while (!cgroup_frozen(events_fd)) {
+		if (clock_boot_us() >= until)
+			return false;
+		sched_yield();
+	}
+	return true;
+}
+
 static void too_late(struct timer *t)
 {
 	struct pause *p = container_of(t, struct pause, late);
@@ -123,7 +167,7 @@ static int freeze(struct pause *p, struct err *e)
 		close(fd);
 		return -e->code;
 	}
-	if (cgroup_frozen(fd)) {
+	if (frozen_soon(fd)) {
 		close(fd);
 		frozen(p);
 		return 0;
@@ -135,8 +179,8 @@ static int freeze(struct pause *p, struct err *e)
 		return err_set(e, EIO, "watch the freezer");
 	}
 	timer_set(l, &p->late, CGROUP_FREEZE_MS, too_late);
-	if (cgroup_frozen(fd)) /* in between */
-		frozen(p);
+	p->look_ms = 1;
+	timer_set(l, &p->look, p->look_ms, look);
 	return 0;
 }
 
@@ -278,11 +322,22 @@ static void reclaim_next(struct warden *w)
 	}
 }
 
+static void reclaim_now(struct timer *t)
+{
+	reclaim_next(container_of(t, struct warden, reclaim_timer));
+}
+
+/* Not at once: one that is used again in a moment needs what it has, and the
+ * answer does not wait for a child. */
 void reclaim_soon(struct box *b)
 {
+	struct warden *w = b->w;
+
 	list_del(&b->reclaim_node);
-	list_add(&b->w->reclaims, &b->reclaim_node);
-	reclaim_next(b->w);
+	list_add(&w->reclaims, &b->reclaim_node);
+	if (w->reclaim_timer.slot == 0)
+		timer_set(&w->loop, &w->reclaim_timer, RECLAIM_AFTER_MS,
+			  reclaim_now);
 }
 
 void reclaim_stop(struct box *b)

@@ -200,6 +200,7 @@ struct warden {
 	struct job reclaim_job;
 	struct cgroup_fds reclaim_fds;
 	bool reclaim_busy;
+	struct timer reclaim_timer;
 	struct box *reclaiming; /* NULL: not any more */
 	/* slots */
 	unsigned char *slot_used;

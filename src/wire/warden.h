@@ -84,7 +84,8 @@ enum warden_op {
 	 * Stops everything inside, the agent too, until WARDEN_RESUME; both
 	 * are answered when it is so, and are no error when it was so. The
 	 * kernel is then asked, behind the answer, to write out and drop what
-	 * memory it can: WARDEN_STAT shows how far it came.
+	 * memory it can: WARDEN_STAT shows how far it came. `use` of the
+	 * answer to a pause has the memory it had until then.
 	 */
 	WARDEN_PAUSE,
 	WARDEN_RESUME,

@@ -278,6 +278,7 @@ class FakeWarden:
         elif op in (PAUSE, RESUME):
             if box_id in self.boxes:
                 self.boxes[box_id].paused = op == PAUSE
+                body = struct.pack("<QQ", 0, 2)  # memory
             else:
                 code = ESRCH
         elif op == IMAGE_NEXT:
