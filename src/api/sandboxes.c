@@ -66,6 +66,17 @@ void box_count(struct sandbox *s, bool on)
 	}
 }
 
+/* Never the same twice: lists are in this order, also behind one that ended. */
+static uint64_t created_now(struct api *a)
+{
+	uint64_t now = clock_wall_ms();
+
+	if (now <= a->boxes.last_created_ms)
+		now = a->boxes.last_created_ms + 1;
+	a->boxes.last_created_ms = now;
+	return now;
+}
+
 /* Out of every table; the memory stays until the end of the turn. */
 static void drop(struct sandbox *s)
 {
@@ -254,7 +265,7 @@ static struct sandbox *launch(struct api *a, const char *project,
 	}
 	s = box_new(a, id, project, spec, image_id);
 	s->state = BOX_LAUNCHING;
-	s->created_ms = clock_wall_ms();
+	s->created_ms = created_now(a);
 	s->asked_us = clock_boot_us();
 	s->spare = use == BOX_SPARE;
 	s->transient = use == BOX_RUN;
@@ -315,7 +326,7 @@ static int use_spare(struct sandbox *s, const char *project, struct spec *spec,
 	list_del(&s->all);
 	list_add(&a->boxes.all, &s->all);
 	snprintf(s->project, sizeof(s->project), "%s", project);
-	s->created_ms = clock_wall_ms();
+	s->created_ms = created_now(a);
 	s->asked_us = asked_us;
 	box_touch(s);
 	a->metrics.spares_used++;
@@ -643,6 +654,8 @@ static int load_row(void *arg, const struct sandbox_row *row)
 	s->state = BOX_FOUND;
 	s->told = true;
 	s->created_ms = row->created_ms;
+	if (a->boxes.last_created_ms < s->created_ms)
+		a->boxes.last_created_ms = s->created_ms;
 	s->deadline_boot_ms = row->deadline_boot_ms;
 	s->deadline_wall_ms = row->deadline_wall_ms;
 	snprintf(s->parent, sizeof(s->parent), "%s", row->parent);

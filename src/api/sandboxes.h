@@ -99,7 +99,8 @@ struct boxes {
 	bool no_spares;          /* since then, until the next create */
 	struct timer refill;
 	unsigned refill_pause_ms;
-	uint64_t last_create_ms;
+	uint64_t last_create_ms;  /* boot time */
+	uint64_t last_created_ms; /* of the newest one */
 };
 
 void boxes_init(struct api *a);

@@ -52,7 +52,12 @@ class Sandboxes(HttpCase):
         j = r.json
         self.assertEqual((j["name"], j["image"], j["state"]),
                          ("work", "img", "running"))
-        self.assertEqual(j["spec"], {
+        # Fields of other areas have tests of their own.
+        asked = {k: j["spec"][k] for k in (
+            "image", "name", "cpus", "memory", "disk", "pids", "nofile",
+            "timeout", "idle-timeout", "idle-action", "cpu-budget",
+            "output-limit", "user", "workdir", "sudo", "allow-missing", "env")}
+        self.assertEqual(asked, {
             "image": "img", "name": "work", "cpus": 0.5, "memory": 512 << 20,
             "disk": 1 << 30, "pids": 99, "nofile": 64, "timeout": 3600,
             "idle-timeout": 0, "idle-action": "remove", "cpu-budget": 0,
@@ -61,9 +66,9 @@ class Sandboxes(HttpCase):
         self.assertRegex(j["created_at"], r"^\d{4}-\d\d-\d\dT[\d:]{8}\.\d{3}Z$")
         self.assertRegex(j["expires_at"], r"^\d{4}-\d\d-\d\dT[\d:]{8}\.\d{3}Z$")
         spec = self.launched()[j["id"]]
-        self.assertEqual([text(x) for x in spec[:3]],
-                         [j["id"], j["image_id"], "work"])
-        self.assertEqual(spec[3:], (0, 99, 64, 0, 500, 512 << 20, 1 << 30))
+        self.assertEqual([text(x) for x in spec[:4]],
+                         [j["id"], j["image_id"], "", "work"])
+        self.assertEqual(spec[4:10], (0, 99, 64, 500, 512 << 20, 1 << 30))
         for ref in (j["id"], "work", j["id"][:4], j["id"][:20]):
             got = self.a.api("GET", f"/v1/sandboxes/{ref}").json
             self.assertEqual(got.pop("usage"), {
@@ -81,8 +86,8 @@ class Sandboxes(HttpCase):
     def test_defaults(self):
         box = self.a.create()
         spec = self.launched()[box]
-        self.assertEqual(text(spec[2]), box[:12])
-        self.assertEqual(spec[3:], (1, 1024, 0, 0, 2000, 2 << 30, 16 << 30))
+        self.assertEqual(text(spec[3]), box[:12])
+        self.assertEqual(spec[4:10], (1, 1024, 0, 2000, 2 << 30, 16 << 30))
         j = self.a.api("GET", f"/v1/sandboxes/{box}").json
         self.assertEqual((j["name"], j["expires_at"]), (None, None))
 
