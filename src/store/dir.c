@@ -3,18 +3,22 @@
  * Its limit is a project quota (ext4, xfs) where the file system enforces
  * them: a project id of its own, which everything made below inherits.
  * quotactl_fd(2), Linux 5.14, because the warden cannot name the device.
+ * Snapshots are copies (copytree.h): they take the time and the space of one,
+ * or only the time where files can share their data (xfs, btrfs).
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/dqblk_xfs.h>
 #include <linux/fs.h>
 #include <linux/quota.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
 #include "base/auto.h"
+#include "store/copytree.h"
 #include "store/ops.h"
 
 /* Ours among the projects that the host may have. */
@@ -84,8 +88,9 @@ static int set_limit(int fd, uint64_t project, uint64_t bytes)
 	return quota(fd, Q_SETQUOTA, project, &q);
 }
 
-static int dir_make(struct store *s, int dir_fd, const char *name,
-		    uint64_t bytes, struct err *e)
+/* An empty directory of that project, if there are any. */
+static int make_in(struct store *s, int dir_fd, const char *name,
+		   uint64_t project, struct err *e)
 {
 	AUTO_CLOSE int fd = -1;
 	struct fsxattr x;
@@ -98,17 +103,30 @@ static int dir_make(struct store *s, int dir_fd, const char *name,
 		    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0)
 		return err_sys(e, "open a new directory");
-	if (s->next_family >= PROJECT_END)
-		return err_set(e, EOVERFLOW, "no project ids left");
 	if (ioctl(fd, FS_IOC_FSGETXATTR, &x) < 0)
 		return err_sys(e, "read a project id");
 	x.fsx_xflags |= FS_XFLAG_PROJINHERIT;
-	x.fsx_projid = (uint32_t)s->next_family++;
+	x.fsx_projid = (uint32_t)project;
 	if (ioctl(fd, FS_IOC_FSSETXATTR, &x) < 0)
 		return err_sys(e, "set a project id");
-	if (set_limit(fd, x.fsx_projid, bytes) < 0)
-		return err_sys(e, "set a project's limit");
 	return 0;
+}
+
+static int dir_make(struct store *s, int dir_fd, const char *name,
+		    uint64_t bytes, struct err *e)
+{
+	uint64_t project = 0;
+	int r;
+
+	if (s->disk_limit && s->next_family >= PROJECT_END)
+		return err_set(e, EOVERFLOW, "no project ids left");
+	if (s->disk_limit)
+		project = s->next_family++;
+	r = make_in(s, dir_fd, name, project, e);
+	if (r == 0 && s->disk_limit &&
+	    set_limit(s->root_fd, project, bytes) < 0)
+		r = err_sys(e, "set a project's limit");
+	return r;
 }
 
 /* A project is there as soon as something has its number. */
@@ -118,18 +136,6 @@ static int dir_family(struct store *s, uint64_t family, struct err *e)
 	(void)family;
 	(void)e;
 	return 0;
-}
-
-static int dir_clone(struct store *s, int from_fd, int dir_fd, const char *name,
-		     const struct clone_how *how, struct err *e)
-{
-	(void)s;
-	(void)from_fd;
-	(void)dir_fd;
-	(void)name;
-	(void)how;
-	return err_set(e, ENOTSUP,
-		       "this pool cannot make snapshots: use btrfs");
 }
 
 static int project_of(struct store *s, int tree_fd, uint64_t *project,
@@ -150,10 +156,63 @@ static int project_of(struct store *s, int tree_fd, uint64_t *project,
 	return 0;
 }
 
+/* We may write beyond a limit; what we made shall not be beyond it. */
+static int check_used(struct store *s, uint64_t project, struct err *e)
+{
+	struct if_dqblk q;
+
+	if (quota(s->root_fd, Q_GETQUOTA, project, &q) < 0)
+		return err_sys(e, "read a project's usage");
+	if (q.dqb_bhardlimit > 0 &&
+	    q.dqb_curspace > q.dqb_bhardlimit * QIF_DQBLKSIZE)
+		return err_set(e, EDQUOT,
+			       "the copy does not fit into the disk limit");
+	return 0;
+}
+
+static int clone_project(struct store *s, const struct clone_how *how,
+			 uint64_t *project, struct err *e)
+{
+	int r = 0;
+
+	*project = how->family;
+	if (!s->disk_limit)
+		return 0;
+	if (how->like_fd >= 0)
+		r = project_of(s, how->like_fd, project, e);
+	if (r == 0 && how->bytes > 0 &&
+	    set_limit(s->root_fd, *project, how->bytes) < 0)
+		r = err_sys(e, "set a project's limit");
+	return r;
+}
+
+/* Real work: a copy, whole and on disk before it has its name. */
+static int dir_clone(struct store *s, int from_fd, int dir_fd, const char *name,
+		     const struct clone_how *how, struct err *e)
+{
+	static const char tmp[] = "new";
+	uint64_t project = 0;
+	int r = clone_project(s, how, &project, e);
+
+	if (r == 0)
+		r = make_in(s, dir_fd, tmp, project, e);
+	if (r < 0)
+		return r;
+	r = copy_tree(s->ops, from_fd, dir_fd, tmp);
+	if (r < 0)
+		return err_set(e, -r, "copy a tree: %s", strerror(-r));
+	if (s->disk_limit && check_used(s, project, e) < 0)
+		return -e->code;
+	if (syncfs(dir_fd) < 0 || renameat(dir_fd, tmp, dir_fd, name) < 0 ||
+	    fsync(dir_fd) < 0)
+		return err_sys(e, "keep a copy");
+	return 0;
+}
+
 static int dir_limit(struct store *s, int tree_fd, uint64_t bytes,
 		     struct err *e)
 {
-	uint64_t project;
+	uint64_t project = 0;
 	int r = project_of(s, tree_fd, &project, e);
 
 	if (r < 0)
@@ -167,7 +226,7 @@ static int dir_usage(struct store *s, int tree_fd, uint64_t *bytes,
 		     struct err *e)
 {
 	struct if_dqblk q;
-	uint64_t project;
+	uint64_t project = 0;
 	int r = project_of(s, tree_fd, &project, e);
 
 	if (r < 0)
@@ -196,12 +255,13 @@ static int dir_destroy(int dir_fd, const char *name)
 static int dir_sweep(struct store *s, struct err *e)
 {
 	uint64_t from = PROJECT_FIRST;
+	uint64_t end = s->n_reserved ? s->first_reserved : s->next_family;
 	struct if_nextdqblk q;
 	int r;
 
 	if (!s->disk_limit)
 		return 0;
-	while ((r = next_project(s->root_fd, from, s->next_family, &q)) == 0) {
+	while ((r = next_project(s->root_fd, from, end, &q)) == 0) {
 		from = (uint64_t)q.dqb_id + 1;
 		if (q.dqb_curspace == 0 && q.dqb_curinodes == 0 &&
 		    set_limit(s->root_fd, q.dqb_id, 0) < 0)

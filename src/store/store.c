@@ -260,14 +260,16 @@ int tree_next(struct store *s, const char *part, const char *after,
 	AUTO_CLOSE int fd =
 		openat(s->root_fd, part, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	AUTO_DIR DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+	char last[ID_CAP]; /* `after` may be where the answer goes */
 	struct dirent *d;
 	bool found = false;
 
 	if (!dir)
 		return -errno;
 	take_fd(&fd);
+	snprintf(last, sizeof(last), "%s", after);
 	while ((d = readdir(dir)) != NULL) {
-		if (!id_valid(d->d_name) || strcmp(d->d_name, after) <= 0 ||
+		if (!id_valid(d->d_name) || strcmp(d->d_name, last) <= 0 ||
 		    (found && strcmp(d->d_name, id) >= 0))
 			continue;
 		memcpy(id, d->d_name, ID_CAP);

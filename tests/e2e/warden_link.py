@@ -108,12 +108,13 @@ class Link:
 
     # -- sandboxes
 
-    @staticmethod
-    def spec(image, source="", flags=0, disk=64 << 20, volumes=(), host="box",
+    flags = 0  # of every launch
+
+    def spec(self, image, source="", flags=0, disk=64 << 20, volumes=(), host="box",
              mem=64 << 20):
         """What comes behind the id in struct launch_spec."""
         raw = cap(image, 28) + cap(source, 28) + cap(host, 64)
-        raw += struct.pack("<III", flags, 64, 0)
+        raw += struct.pack("<III", flags | self.flags, 64, 0)
         raw += struct.pack("<QQQ", 1000, mem, disk)
         for vol, path, read_only in volumes:
             raw += cap(vol, 28) + cap(path, 128) + struct.pack("<I", read_only)

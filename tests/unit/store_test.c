@@ -20,6 +20,7 @@
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "base/auto.h"
@@ -244,7 +245,8 @@ static void check_limits(struct store *s, const char *image)
 	umount(in_base("ov_a"));
 	umount(in_base("ov_b"));
 
-	CHECK(store_volume_next(s, "", next) == 0);
+	next[0] = '\0'; /* in place, too */
+	CHECK(store_volume_next(s, next, next) == 0);
 	CHECK_STR(next, strcmp(a, b) < 0 ? a : b);
 	CHECK(store_volume_next(s, next, next) == 0);
 	CHECK_STR(next, strcmp(a, b) < 0 ? b : a);
@@ -636,6 +638,189 @@ static void check_refusals(void)
 	umount(in_base("tmpfs"));
 }
 
+/* What a sandbox may have: links, holes, whiteouts, attributes, depth. */
+static void make_odd(int fd)
+{
+	AUTO_CLOSE int file = openat(fd, "f", O_RDWR | O_CREAT, 04751);
+
+	CHECK(file >= 0 && pwrite(file, "end", 3, 40 * MIB) == 3);
+	CHECK(fchown(file, 1000, 1001) == 0 && fchmod(file, 04751) == 0);
+	CHECK(fsetxattr(file, "user.x", "y", 1, 0) == 0);
+	CHECK(linkat(fd, "f", fd, "g", 0) == 0);
+	CHECK(symlinkat("/etc/passwd", fd, "link") == 0);
+	CHECK(mknodat(fd, "gone", S_IFCHR, 0) == 0);
+	CHECK(mknodat(fd, "fifo", S_IFIFO | 0640, 0) == 0);
+	CHECK(mkdirat(fd, "d", 0700) == 0 && fchownat(fd, "d", 7, 8, 0) == 0);
+	CHECK(linkat(fd, "f", fd, "d/h", 0) == 0);
+	make_deep(fd, 300);
+}
+
+static void check_odd(int fd)
+{
+	AUTO_CLOSE int file = openat(fd, "f", O_RDONLY);
+	struct stat st, other;
+	char text[16] = "";
+	int depth = 0, at = dup(fd), next;
+
+	CHECK(file >= 0 && pread(file, text, 8, 40 * MIB) == 3);
+	CHECK_STR(text, "end");
+	CHECK(fstat(file, &st) == 0 && st.st_uid == 1000 && st.st_gid == 1001);
+	CHECK((st.st_mode & 07777) == 04751 && st.st_nlink == 3);
+	CHECK(st.st_blocks * 512 < (blkcnt_t)MIB);
+	CHECK(fgetxattr(file, "user.x", text, sizeof(text)) == 1);
+	CHECK(fstatat(fd, "d/h", &other, 0) == 0 && other.st_ino == st.st_ino);
+	CHECK(readlinkat(fd, "link", text, 11) == 11);
+	CHECK(fstatat(fd, "gone", &st, 0) == 0 && S_ISCHR(st.st_mode) &&
+	      st.st_rdev == 0);
+	CHECK(fstatat(fd, "fifo", &st, 0) == 0 && S_ISFIFO(st.st_mode));
+	CHECK(fstatat(fd, "d", &st, 0) == 0 && st.st_uid == 7 &&
+	      (st.st_mode & 07777) == 0700);
+	while ((next = openat(at, "deep", O_RDONLY | O_DIRECTORY)) >= 0) {
+		close(at);
+		at = next;
+		depth++;
+	}
+	close(at);
+	CHECK(depth == 300);
+}
+
+static int from(struct store *s, const char *id, const char *snap,
+		uint64_t bytes)
+{
+	uint64_t family = store_reserve(s, 1);
+	int r = store_volume_from(s, id, snap, bytes, !s->disk_limit, family,
+				  &e);
+
+	store_release(s);
+	return r;
+}
+
+/* A copy, a copy of that, and everything goes in some order. */
+static void check_snapshots(struct store *s)
+{
+	char a[ID_CAP], b[ID_CAP], one[ID_CAP], two[ID_CAP], next[ID_CAP];
+	int fd, upper;
+
+	new_id(a);
+	new_id(b);
+	new_id(one);
+	new_id(two);
+	fd = OK(store_volume_new(s, a, 100 * MIB, !s->disk_limit, &e));
+	close(fd);
+	fd = OK(store_volume_read(s, a, &e));
+	upper = openat(fd, "upper", O_RDONLY | O_DIRECTORY);
+	make_odd(upper);
+	mkdirat(fd, "work/incompat", 0);
+	mkdirat(fd, "work/incompat/volatile", 0);
+	OK(store_snapshot_new(s, one, a, fd, &e));
+	FAILS(store_snapshot_new(s, one, a, fd, &e), EEXIST);
+	CHECK(unlinkat(upper, "f", 0) == 0);
+	close(upper);
+	close(fd);
+	CHECK(store_snapshot_next(s, "", next) == 0);
+	CHECK_STR(next, one);
+	CHECK(store_snapshot_next(s, next, next) == -ENOENT);
+	OK(store_volume_discard(s, a, &e));
+	OK(from(s, b, one, 100 * MIB));
+	FAILS(from(s, b, one, 100 * MIB), EEXIST);
+	FAILS(from(s, a, two, 100 * MIB), ENOENT);
+	fd = OK(store_volume_read(s, b, &e));
+	upper = openat(fd, "upper", O_RDONLY | O_DIRECTORY);
+	check_odd(upper);
+	CHECK(faccessat(fd, "work", F_OK, 0) == 0 &&
+	      faccessat(fd, "work/incompat", F_OK, 0) < 0);
+	CHECK(unlinkat(upper, "f", 0) == 0);
+	OK(store_snapshot_new(s, two, b, fd, &e));
+	close(upper);
+	close(fd);
+	fd = OK(store_snapshot_open(s, one, &e));
+	upper = openat(fd, "upper", O_RDONLY | O_DIRECTORY);
+	check_odd(upper);
+	if (s->usage_fd >= 0)
+		CHECK(mkdirat(upper, "x", 0755) < 0 && errno == EROFS);
+	close(upper);
+	close(fd);
+	/* One that was cut short is none, and goes. */
+	CHECK(mkdirat(s->root_fd, "snap", 0700) < 0);
+	new_id(next);
+	fd = openat(s->root_fd, "snap", O_RDONLY | O_DIRECTORY);
+	CHECK(mkdirat(fd, next, 0700) == 0);
+	close(fd);
+	CHECK(entries(s, "snap") == 3);
+	OK(store_snapshot_clear(s, &e));
+	CHECK(entries(s, "snap") == 2);
+	OK(store_snapshot_discard(s, one, &e));
+	OK(store_volume_discard(s, b, &e));
+	OK(store_snapshot_discard(s, two, &e));
+	FAILS(store_snapshot_discard(s, two, &e), ENOENT);
+	sweep_all(s);
+	CHECK(entries(s, "trash") == 0 && entries(s, "snap") == 0);
+}
+
+/* As the sandbox, since we may write beyond limits. */
+static int fill_volume(struct store *s, const char *id, const char *name,
+		       unsigned mib)
+{
+	int fd = OK(store_volume_read(s, id, &e)), r;
+	char path[128];
+
+	snprintf(path, sizeof(path), "/proc/%d/fd/%d/upper/%s", getpid(), fd,
+		 name);
+	r = fill_as_sandbox(path, mib);
+	close(fd);
+	syncfs(s->root_fd);
+	return r;
+}
+
+static void wait_counted(struct store *s)
+{
+	syncfs(s->root_fd);
+	if (s->usage_fd >= 0 && !s->simple_quota &&
+	    qgroup_repair(s->root_fd) == 1)
+		CHECK(ioctl(s->root_fd, BTRFS_IOC_QUOTA_RESCAN_WAIT) == 0);
+}
+
+/*
+ * The limit of a sandbox holds for what its snapshots keep, also when it is
+ * rolled back; and afterwards nothing is left of it.
+ */
+static void check_snapshot_limit(struct store *s)
+{
+	char a[ID_CAP], snap[2][ID_CAP];
+	struct store_status before, after;
+	int fd, i;
+
+	new_id(a);
+	sweep_all(s);
+	OK(store_status(s, &before, &e));
+	close(OK(store_volume_new(s, a, 50 * MIB, false, &e)));
+	CHECK(fill_volume(s, a, "f", 20) == 0);
+	for (i = 0; i < 2; i++) {
+		new_id(snap[i]);
+		fd = OK(store_volume_read(s, a, &e));
+		OK(store_snapshot_new(s, snap[i], a, fd, &e));
+		wait_counted(s);
+		close(fd);
+		OK(store_volume_discard(s, a, &e));
+		OK(from(s, a, snap[0], 50 * MIB));
+		wait_counted(s);
+		CHECK(fill_volume(s, a, "g", i == 0 ? 20 : 40) ==
+		      (i == 0 ? 0 : EDQUOT));
+	}
+	OK(store_snapshot_discard(s, snap[0], &e));
+	OK(store_volume_discard(s, a, &e));
+	OK(store_snapshot_discard(s, snap[1], &e));
+	sweep_all(s);
+	OK(store_status(s, &after, &e));
+	CHECK(after.free_bytes + 4 * MIB > before.free_bytes);
+	if (s->usage_fd >= 0) {
+		uint64_t next = 0;
+
+		CHECK(qgroup_next_family(s->root_fd, &next) == 0);
+		CHECK(next < s->next_family);
+	}
+}
+
 /* The default: our own file, simple quotas where the kernel has them. */
 static void test_file(void)
 {
@@ -651,6 +836,8 @@ static void test_file(void)
 	check_limits(&s, image);
 	check_exec(&s, image);
 	check_family(&s);
+	check_snapshots(&s);
+	check_snapshot_limit(&s);
 	check_sweep(&s);
 	check_stage_limit(&s);
 	check_full(&s);
@@ -716,8 +903,11 @@ static void test_directory(const char *name, const char *driver, bool limits)
 		close(OK(store_volume_new(&s, id, MIB, true, &e)));
 		FAILS(store_volume_usage(&s, id, &used, &e), ENOTSUP);
 	}
-	if (strcmp(driver, "btrfs") == 0)
+	if (strcmp(driver, "btrfs") == 0) {
 		check_family(&s);
+		check_snapshot_limit(&s);
+	}
+	check_snapshots(&s);
 	check_sweep(&s);
 	store_done(&s);
 	OK(store_open(&s, &c, &e));
