@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 #include <poll.h>
+#include <signal.h>
 #include <sys/time.h>
 #include <unistd.h>
 
@@ -146,6 +147,7 @@ int builtin_drive(int argc, char **argv)
 	(void)argv;
 	if (fd < 0)
 		return 1;
+	signal(SIGPIPE, SIG_IGN); /* of a client that left */
 	while (r == 0) {
 		struct pollfd p[2] = { { .fd = STDIN_FILENO, .events = POLLIN },
 				       { .fd = fd, .events = POLLIN } };

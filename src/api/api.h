@@ -12,8 +12,8 @@
 #include "api/admission.h"
 #include "api/audit.h"
 #include "api/auth.h"
-#include "api/disk_sync.h"
 #include "api/blobs.h"
+#include "api/disk_sync.h"
 #include "api/drive.h"
 #include "api/ended.h"
 #include "api/event.h"
@@ -28,6 +28,7 @@
 #include "api/sandboxes.h"
 #include "api/snapshots.h"
 #include "api/tcp.h"
+#include "api/volumes.h"
 #include "api/warden_link.h"
 #include "base/conf.h"
 #include "base/loop.h"
@@ -69,6 +70,7 @@ struct api {
 	struct events events;
 	struct disk_syncs disk_syncs;
 	struct drive drive;
+	struct volumes volumes;
 	struct blobs blobs;
 	unsigned n_relays, n_imports, n_surveys, n_backups;
 	unsigned n_held;   /* requests that wait for a sandbox to wake up */

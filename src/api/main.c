@@ -164,7 +164,8 @@ static void load(struct api *a)
 	    boxes_load(a, &e) < 0 || ledger_start(a, &e) < 0 ||
 	    images_load(a, &e) < 0 || ports_init(a, &e) < 0 ||
 	    disk_syncs_init(&a->disk_syncs, &a->loop, &e) < 0 ||
-	    drive_start(a, &e) < 0 || blobs_start(a, &e) < 0)
+	    drive_start(a, &e) < 0 || volumes_load(a, &e) < 0 ||
+	    blobs_start(a, &e) < 0)
 		die("%s", e.msg);
 }
 

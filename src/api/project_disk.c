@@ -81,13 +81,34 @@ static uint64_t drive_used(struct api *a, const char *project)
 	return sh ? sh->bytes + sh->coming : 0;
 }
 
+/* What was promised: nobody measures a volume that no sandbox has. */
+static uint64_t volumes_used(struct api *a, const char *project)
+{
+	struct list *n, *next;
+	uint64_t sum = 0;
+
+	list_each (n, next, &a->volumes.all) {
+		const struct volume *v = container_of(n, struct volume, node);
+
+		if (strcmp(v->project, project) == 0)
+			sum += v->bytes;
+	}
+	return sum;
+}
+
 uint64_t project_disk_used(struct api *a, const char *project)
 {
 	return sandboxes_used(a, project) + snapshots_used(a, project) +
-	       drive_used(a, project);
+	       drive_used(a, project) + volumes_used(a, project);
 }
 
 int project_disk_check(struct api *a, const char *project, struct err *e)
+{
+	return project_disk_room(a, project, 0, e);
+}
+
+int project_disk_room(struct api *a, const char *project, uint64_t more,
+		      struct err *e)
 {
 	char used[SIZE_TEXT], max[SIZE_TEXT];
 	uint64_t n;
@@ -95,7 +116,7 @@ int project_disk_check(struct api *a, const char *project, struct err *e)
 	if (a->conf.project_disk == 0)
 		return 0;
 	n = project_disk_used(a, project);
-	if (n <= a->conf.project_disk)
+	if (n <= a->conf.project_disk && more <= a->conf.project_disk - n)
 		return 0;
 	size_text(n, used);
 	size_text(a->conf.project_disk, max);

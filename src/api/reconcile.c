@@ -1,5 +1,5 @@
 /*
- * Three walks in the order of ids, sandboxes, snapshots and then images, one
+ * Four walks in the order of ids, sandboxes, snapshots, images and volumes, one
  * question at a time; nobody else's request passes before they are done. If the
  * connection breaks on the way, the next one starts from the beginning.
  */
@@ -45,6 +45,30 @@ static void drop_images(struct api *a)
 	}
 }
 
+static void on_volume(struct warden_call *c, const struct warden_rep *rep,
+		      int fds[FD_PASS_MAX])
+{
+	struct api *a = container_of(c, struct api, reconcile.call);
+	char id[ID_CAP];
+
+	(void)fds;
+	if (rep->err.code == WARDEN_AWAY)
+		return;
+	if (rep->err.code == 0) {
+		memcpy(id, rep->volume.id, ID_CAP);
+		id[ID_LEN] = '\0';
+		volume_found(a, id);
+		ask_next(a, WARDEN_VOLUME_NEXT, id, on_volume);
+		return;
+	}
+	if (rep->err.code == ENOENT)
+		volumes_settle(a);
+	else
+		log_err("list the volumes: %s, keeping what we know",
+			rep->err.msg);
+	finish(a);
+}
+
 static void on_image(struct warden_call *c, const struct warden_rep *rep,
 		     int fds[FD_PASS_MAX])
 {
@@ -57,7 +81,7 @@ static void on_image(struct warden_call *c, const struct warden_rep *rep,
 		return;
 	if (rep->err.code == ENOENT) {
 		drop_images(a);
-		finish(a);
+		ask_next(a, WARDEN_VOLUME_NEXT, "", on_volume);
 		return;
 	}
 	if (rep->err.code) {

@@ -68,6 +68,7 @@ static void begin(struct sandbox *s, struct box_waiter *w)
 static void now_suspended(struct sandbox *s, const struct err *e)
 {
 	s->state = BOX_SUSPENDED;
+	volumes_detached(s);
 	meter_stop(s, NULL);
 	box_count(s, false);
 	finish(s, e);
@@ -151,6 +152,7 @@ static void up(struct sandbox *s)
 	box_touch(s);
 	meter_start(s);
 	drive_door_open(s);
+	volumes_attached(s);
 	finish(s, NULL);
 }
 
@@ -363,6 +365,8 @@ static int room_for(struct sandbox *s, struct err *e)
 			       "%u sandboxes live already: remove or suspend "
 			       "some, or raise max_sandboxes",
 			       a->boxes.n_users);
+	if (volumes_allow(a, s->project, &s->spec, s, e) < 0)
+		return -e->code;
 	return admit(a, NULL, &s->spec, e);
 }
 

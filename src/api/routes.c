@@ -12,7 +12,8 @@
 #include "api/wake.h"
 #include "base/auto.h"
 
-/* clang-format off: a line each, for those who add one */
+/* A line each, for those who add one. */
+/* clang-format off */
 const struct route *const all_routes[] = {
 	state_routes,
 	merge_routes,
@@ -30,6 +31,7 @@ const struct route *const all_routes[] = {
 	restart_routes,
 	pause_routes,
 	drive_routes,
+	volume_routes,
 	NULL,
 };
 /* clang-format on */

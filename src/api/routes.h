@@ -55,7 +55,7 @@ extern const struct route_query kill_all_query[];
 extern const struct route host_routes[], sandbox_routes[], process_routes[],
 	file_routes[], port_routes[], event_routes[], image_routes[],
 	key_routes[], usage_routes[], show_routes[], snapshot_routes[],
-	pause_routes[], drive_routes[];
+	pause_routes[], drive_routes[], volume_routes[];
 extern const struct route state_routes[];
 extern const struct route restart_routes[];
 extern const struct route merge_routes[];

@@ -85,6 +85,7 @@ static void drop(struct sandbox *s)
 	timer_del(&a->loop, &s->deadline);
 	warden_cancel(&s->call);
 	drive_door_close(s);
+	volumes_detached(s);
 	list_del(&s->all);
 	list_del(&s->by_id);
 	list_del(&s->by_name);
@@ -247,6 +248,7 @@ void box_fill_launch(struct sandbox *s, const char *from)
 	l->cpus_milli = s->spec.cpus_milli;
 	l->mem_bytes = s->spec.mem_bytes;
 	l->disk_bytes = s->spec.disk_bytes;
+	volumes_fill(s, l);
 }
 
 /* From a snapshot, or (`from` NULL) from its image. */
@@ -304,7 +306,8 @@ int box_may_create(struct api *a, const char *project, const struct spec *spec,
 			       "%u sandboxes live already: remove some, or "
 			       "raise max_sandboxes",
 			       a->boxes.n_users);
-	if (project_disk_check(a, project, e) < 0)
+	if (project_disk_check(a, project, e) < 0 ||
+	    volumes_allow(a, project, spec, NULL, e) < 0)
 		return -e->code;
 	all.cpus_milli *= n;
 	all.mem_bytes *= n;
@@ -623,6 +626,7 @@ static void load_state(struct sandbox *s, const struct sandbox_row *row)
 	if (rebooted)
 		move_deadline(s);
 	s->state = suspended ? BOX_SUSPENDED : BOX_FOUND;
+	s->has_volumes = !suspended;
 	box_count(s, !suspended);
 	lifetime_resume(s);
 	meter_resume(s);

@@ -266,6 +266,7 @@ int box_set_up(struct sandbox *s,
 	int r;
 
 	drive_door_open(s);
+	volumes_attached(s);
 	if (json_array_size(s->spec.files) == 0) {
 		start_all(s);
 		return 1;

@@ -25,7 +25,8 @@ static bool same_launch(const struct spec *a, const struct spec *b)
 	       a->nofile == b->nofile && a->sudo == b->sudo &&
 	       a->persist == b->persist &&
 	       strcmp(a->allow_missing, b->allow_missing) == 0 &&
-	       *a->name == '\0' && *b->name == '\0';
+	       *a->name == '\0' && *b->name == '\0' &&
+	       json_array_size(b->volumes) == 0;
 }
 
 struct sandbox *spare_take(struct api *a, const struct spec *spec,

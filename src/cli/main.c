@@ -213,6 +213,9 @@ const struct verb all_verbs[] = {
 	  .help = "check and try policies of what may be reached",
 	  .notes = "Nothing applies them yet: a sandbox has no way out at "
 		   "all." },
+	{ .name = "volume",
+	  .sub = volume_verbs,
+	  .help = "disks that outlive the sandboxes which have them" },
 	{ .name = "drive",
 	  .sub = drive_verbs,
 	  .help = "files of a project that outlive its sandboxes" },

@@ -210,6 +210,13 @@ const char *const registry_statements[] = {
 		"SELECT project, key FROM (SELECT project, key,"
 		" row_number() OVER (PARTITION BY project"
 		" ORDER BY created_ms DESC) AS n FROM replays) WHERE n > ?1)",
+	[ST_VOLUME_ADD] =
+		"INSERT INTO volumes (id, project, name, bytes, created_ms)"
+		" VALUES (?1, ?2, ?3, ?4, ?5)",
+	[ST_VOLUME_MADE] = "UPDATE volumes SET bytes = ?2 WHERE id = ?1",
+	[ST_VOLUME_REMOVE] = "DELETE FROM volumes WHERE id = ?1",
+	[ST_VOLUME_LIST] = "SELECT id, project, name, bytes, created_ms"
+			   " FROM volumes ORDER BY project, name",
 	[ST_DRIVE_ADD] = "INSERT INTO drive (" DRIVE_COLUMNS ")"
 			 " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
 	[ST_DRIVE_OLD] = "SELECT sha256, size FROM drive WHERE project = ?1"

@@ -6,6 +6,7 @@
 #include "base/auto.h"
 #include "base/base64.h"
 #include "spec/grant.h"
+#include "spec/mount.h"
 #include "spec/spec.h"
 
 /* A string without a NUL in it, which C would cut. */
@@ -130,6 +131,44 @@ int check_drive(const json_t *v, struct err *e)
 				       "drive: not the start of a path of the "
 				       "drive, perhaps with :ro or :rw (\"/\" "
 				       "is all of it)");
+	}
+	return 0;
+}
+
+/* Neither a volume nor a path is there twice, or below another's. */
+static bool overlaps(const struct volume_mount *a, const struct volume_mount *b)
+{
+	size_t n = strlen(a->path), m = strlen(b->path), less = n < m ? n : m;
+
+	if (strcmp(a->name, b->name) == 0)
+		return true;
+	return strncmp(a->path, b->path, less) == 0 &&
+	       (n == m || (n < m ? b : a)->path[less] == '/');
+}
+
+int check_volumes(const json_t *v, struct err *e)
+{
+	struct volume_mount m[SPEC_VOLUMES_MAX];
+	const json_t *val;
+	size_t i, k;
+
+	if (!json_is_array(v) || json_array_size(v) > SPEC_VOLUMES_MAX)
+		return err_set(e, EINVAL, "volumes: not a list of at most %d",
+			       SPEC_VOLUMES_MAX);
+	json_array_foreach ((json_t *)v, i, val) {
+		if (!is_text(val) ||
+		    volume_mount_parse(json_string_value(val), &m[i]) < 0)
+			return err_set(
+				e, EINVAL,
+				"volumes: not NAME:/path or "
+				"NAME:/path:ro, the path absolute, short "
+				"and not in /proc, /sys or /dev");
+		for (k = 0; k < i; k++)
+			if (overlaps(&m[i], &m[k]))
+				return err_set(e, EINVAL,
+					       "volumes: '%s' and '%s' are in "
+					       "each other's way",
+					       m[k].path, m[i].path);
 	}
 	return 0;
 }

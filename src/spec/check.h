@@ -9,5 +9,6 @@ int check_env(const json_t *v, struct err *e) MUST_CHECK;
 int check_labels(const json_t *v, struct err *e) MUST_CHECK;
 int check_ports(const json_t *v, struct err *e) MUST_CHECK;
 int check_start(const json_t *v, struct err *e) MUST_CHECK;
+int check_volumes(const json_t *v, struct err *e) MUST_CHECK;
 int check_drive(const json_t *v, struct err *e) MUST_CHECK;
 int check_files(const json_t *v, struct err *e) MUST_CHECK;

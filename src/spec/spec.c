@@ -159,6 +159,13 @@ const struct spec_field spec_fields[] = {
 	  .check = check_start,
 	  .arg = "COMMAND",
 	  .help = "a line for the shell, run in the background when it runs" },
+	{ .name = "volumes",
+	  .option = "volume",
+	  .kind = SPEC_LIST,
+	  AT(volumes),
+	  .check = check_volumes,
+	  .arg = "NAME:/PATH[:ro]",
+	  .help = "a volume that it has at a path, to write or to read" },
 	{ .name = "drive",
 	  .kind = SPEC_LIST,
 	  AT(drive),
@@ -213,7 +220,7 @@ void spec_defaults(struct spec *s, const struct conf *c)
 static void disown(struct spec *s)
 {
 	s->env = s->labels = s->ports = s->start = s->files = NULL;
-	s->drive = NULL;
+	s->drive = s->volumes = NULL;
 }
 
 void spec_done(struct spec *s)
@@ -224,6 +231,7 @@ void spec_done(struct spec *s)
 	json_decref(s->start);
 	json_decref(s->files);
 	json_decref(s->drive);
+	json_decref(s->volumes);
 	disown(s);
 }
 
@@ -241,6 +249,7 @@ void spec_copy(struct spec *to, const struct spec *from)
 	json_incref(to->start);
 	json_incref(to->files);
 	json_incref(to->drive);
+	json_incref(to->volumes);
 	to->labels = json_copy(from->labels);
 }
 

@@ -25,6 +25,7 @@ enum {
 	SPEC_PORTS_MAX = 32,
 	SPEC_START_MAX = 16,
 	SPEC_DRIVE_MAX = 16,
+	SPEC_VOLUMES_MAX = 4,
 	SPEC_START_BYTES = 8 * 1024, /* a command */
 	SPEC_FILES_MAX = 64,
 	SPEC_FILES_BYTES = 192 * 1024, /* of all together */
@@ -49,12 +50,13 @@ struct spec {
 	char user[SPEC_USER_CAP]; /* of its processes; "": the usual ones */
 	char workdir[SPEC_PATH_CAP];
 	/* Owned, or NULL. */
-	json_t *env;    /* object of strings */
-	json_t *labels; /* object of strings */
-	json_t *ports;  /* object: names to numbers */
-	json_t *start;  /* array of strings: commands for a shell */
-	json_t *files;  /* array of objects; NULL once they are written */
-	json_t *drive;  /* array of strings: spec/grant.h */
+	json_t *env;     /* object of strings */
+	json_t *labels;  /* object of strings */
+	json_t *ports;   /* object: names to numbers */
+	json_t *start;   /* array of strings: commands for a shell */
+	json_t *files;   /* array of objects; NULL once they are written */
+	json_t *drive;   /* array of strings: spec/grant.h */
+	json_t *volumes; /* array of strings: spec/mount.h */
 };
 
 enum spec_kind {

@@ -186,6 +186,7 @@ class FakeWarden:
         self.boxes = {}
         self.images = set()
         self.snapshots = {}  # id: of which sandbox
+        self.volumes = {}  # id: size
         self.imports = {}
         self.seen = []      # (op, id)
         self.refuse = {}    # op: (errno, message)
@@ -302,6 +303,13 @@ class FakeWarden:
             code = 0 if self.snapshots.pop(box_id, None) else ENOENT
         elif op == SNAPSHOT_NEXT:
             later = sorted(i for i in self.snapshots if i > box_id)
+            code, body = (0, later[0].encode()) if later else (ENOENT, b"")
+        elif op == VOLUME_NEW:
+            self.volumes[box_id] = struct.unpack("<Q", rest[32:40])[0]
+        elif op == VOLUME_REMOVE:
+            code = ENOENT if self.volumes.pop(box_id, None) is None else 0
+        elif op == VOLUME_NEXT:
+            later = sorted(i for i in self.volumes if i > box_id)
             code, body = (0, later[0].encode()) if later else (ENOENT, b"")
         elif op == RESIZE:
             if box_id in self.boxes:
