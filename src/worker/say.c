@@ -62,7 +62,7 @@ int say_alive(struct say *s, struct err *e)
 int say_end(struct say *s, const struct err *why)
 {
 	struct view_record r = { .kind = why->code ? VIEW_ERROR : VIEW_DONE };
-	struct err ignored;
+	struct err ignored = { 0 };
 
 	if (why->code)
 		r.err = *why;
