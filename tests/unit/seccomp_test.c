@@ -35,7 +35,7 @@ enum { HOLE_FIRST = 337, HOLE_LAST = 423 }; /* numbers that never existed */
 
 static const struct seccomp_filter *const filters[] = {
 	&filter_sandbox, &filter_agent,  &filter_child,  &filter_api,
-	&filter_warden,  &filter_worker, &filter_scribe,
+	&filter_warden,  &filter_worker, &filter_scribe, &filter_viewer,
 };
 static bool ran[ALL(filters)][BPF_MAXINSNS];
 static bool loaded_args; /* by the last run */
@@ -191,7 +191,8 @@ static void test_foreign(void)
 	for (size_t i = 0; i < ALL(filters); i++) {
 		bool kills = filters[i] == &filter_api ||
 			     filters[i] == &filter_scribe ||
-			     filters[i] == &filter_worker;
+			     filters[i] == &filter_worker ||
+			     filters[i] == &filter_viewer;
 		uint32_t want = kills ? KILL : E(ENOSYS);
 
 		for (int nr = 0; nr < NR_END; nr++) {
@@ -360,10 +361,31 @@ static const struct vector worker_vectors[] = {
 #ifndef SANITIZED
 	{ 16, { 0, TCGETS }, ALLOW },
 	{ 16, { 0, TIOCGWINSZ }, ALLOW },
+	{ 16, { 0, 0x40049409 }, ALLOW }, /* FICLONE */
 	{ 16, { 0, TIOCSTI }, E(EPERM) },
 	{ 302, { 0, RLIMIT_NOFILE, 0 }, ALLOW },
 	{ 302, { 0, RLIMIT_NOFILE, 1 }, E(EPERM) },
 	{ 302, { 0, RLIMIT_NOFILE, 0x100000000 }, E(EPERM) },
+#endif
+};
+
+/* It has nothing to create, change or remove. */
+static const int never_in_viewer[] = {
+	SYS_socket,    SYS_connect,   SYS_mknodat,   SYS_mkdirat,  SYS_unlinkat,
+	SYS_renameat2, SYS_linkat,    SYS_symlinkat, SYS_fchown,   SYS_fchmod,
+	SYS_utimensat, SYS_fsetxattr, SYS_ftruncate, SYS_pwrite64, SYS_execve,
+};
+
+static const struct vector viewer_vectors[] = {
+	{ 9, { 0, 4096, 3 }, ALLOW },
+	{ 9, { 0, 4096, 4 }, KILL },
+	{ 10, { 0, 4096, 3 }, ALLOW },
+	{ 10, { 0, 4096, 5 }, KILL },
+#ifndef SANITIZED
+	{ 16, { 0, TCGETS }, ALLOW },
+	{ 16, { 0, 0xc020660b }, ALLOW },
+	{ 16, { 0, TIOCSTI }, E(EPERM) },
+	{ 16, { 0, 0x40049409 }, E(EPERM) }, /* FICLONE */
 #endif
 };
 
@@ -506,6 +528,10 @@ static void test_roles(void)
 			KILL) == 0);
 	CHECK(count_not(&filter_scribe, never_in_roles, ALL(never_in_roles),
 			KILL) == 0);
+	CHECK(count_not(&filter_viewer, never_in_roles, ALL(never_in_roles),
+			KILL) == 0);
+	CHECK(count_not(&filter_viewer, never_in_viewer, ALL(never_in_viewer),
+			KILL) == 0);
 	CHECK(run(&filter_scribe, SYS_socket, NULL) == KILL);
 	CHECK(run(&filter_scribe, SYS_connect, NULL) == KILL);
 	CHECK(run(&filter_scribe, SYS_chmod, NULL) == KILL);
@@ -521,7 +547,8 @@ static void test_roles(void)
 	for (long nr = LAST_KNOWN; nr < NR_END; nr++)
 		unlisted += run(&filter_api, nr, NULL) != KILL ||
 			    run(&filter_scribe, nr, NULL) != KILL ||
-			    run(&filter_worker, nr, NULL) != KILL;
+			    run(&filter_worker, nr, NULL) != KILL ||
+			    run(&filter_viewer, nr, NULL) != KILL;
 	CHECK(unlisted == 0);
 }
 
@@ -580,6 +607,7 @@ static void test_piling(void)
 	CHECK(inner_beats_outer(&filter_sandbox, &filter_agent) == 0);
 	CHECK(inner_beats_outer(&filter_agent, &filter_warden) == 0);
 	CHECK(inner_beats_outer(&filter_worker, &filter_warden) == 0);
+	CHECK(inner_beats_outer(&filter_viewer, &filter_warden) == 0);
 }
 
 static void test_coverage(void)
@@ -769,6 +797,7 @@ int main(void)
 	test_vectors(&filter_api, api_vectors, ALL(api_vectors));
 	test_vectors(&filter_scribe, scribe_vectors, ALL(scribe_vectors));
 	test_vectors(&filter_worker, worker_vectors, ALL(worker_vectors));
+	test_vectors(&filter_viewer, viewer_vectors, ALL(viewer_vectors));
 	test_vectors(&filter_warden, warden_vectors, ALL(warden_vectors));
 	test_roles();
 	test_piling();
@@ -778,6 +807,7 @@ int main(void)
 	test_exit(&filter_scribe);
 #ifndef SANITIZED /* the worker runs without the leak checker */
 	test_exit(&filter_worker);
+	test_exit(&filter_viewer);
 #endif
 	test_exit(&filter_warden);
 	test_programs();
