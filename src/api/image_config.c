@@ -6,6 +6,7 @@
 #include "api/images.h"
 #include "base/auto.h"
 #include "base/buf.h"
+#include "image/oci.h"
 #include "spec/check.h"
 #include "spec/spec.h"
 
@@ -62,6 +63,21 @@ static void apply_user(const char *user, struct spec *s)
 	memcpy(s->user, name, n + 1);
 }
 
+static int apply_start(const json_t *labels, struct spec *s, struct err *e)
+{
+	json_t *line = json_object_get(labels, OCI_LABEL_START), *list;
+
+	if (!line || s->start)
+		return 0;
+	list = json_pack("[O]", line);
+	if (check_start(list, e) < 0) {
+		json_decref(list);
+		return err_wrap(e, "with what the image runs at the start");
+	}
+	s->start = list;
+	return 0;
+}
+
 int image_config_apply(const struct image *img, struct spec *s, struct err *e)
 {
 	const char *dir =
@@ -73,5 +89,7 @@ int image_config_apply(const struct image *img, struct spec *s, struct err *e)
 	if (dir && *dir == '/' && !*s->workdir &&
 	    str_copy(s->workdir, sizeof(s->workdir), dir) < 0)
 		s->workdir[0] = '\0';
+	if (apply_start(json_object_get(img->config, "Labels"), s, e) < 0)
+		return -e->code;
 	return apply_env(json_object_get(img->config, "Env"), s, e);
 }

@@ -1,6 +1,7 @@
 /*
  * What an image wants of its processes: the object that oci_run_read() of
- * image/oci.h reads. Env, WorkingDir and User mean something here; the rest is
+ * image/oci.h reads. Env, WorkingDir, User and the label
+ * of a start command mean something here; the rest is
  * kept to be told and exported. It comes from the maker of the image.
  */
 #pragma once

@@ -8,14 +8,17 @@
 
 #include "base/auto.h"
 #include "base/product.h"
+#include "base/str.h"
 #include "cli/show.h"
 
 static int image_ls(struct cli *cli, int argc, char **argv)
 {
 	static const char *const titles[] = { "NAME", "ID", "SIZE", "FILES",
 					      "AGE" };
-	bool json = false, quiet = false;
+	bool json = false, quiet = false, all = false;
 	const struct opt table[] = {
+		{ "all", 'a', OPT_FLAG, &all, NULL,
+		  "also those that steps of build files left" },
 		{ "quiet", 'q', OPT_FLAG, &quiet, NULL, "only names" },
 		{ "json", 0, OPT_FLAG, &json, NULL, "as JSON" },
 		OPT_HELP(cli),
@@ -37,6 +40,8 @@ static int image_ls(struct cli *cli, int argc, char **argv)
 		const char *cells[] = { name, id, size, files, age };
 
 		clean_text(name, sizeof(name), show_str(m, "name"));
+		if (!all && str_starts(name, IMAGE_STEP))
+			continue;
 		show_id(m, "id", id);
 		show_size(m, "size", size);
 		show_number(m, "entries", files);
@@ -190,10 +195,22 @@ static int image_import(struct cli *cli, int argc, char **argv)
 const struct verb image_verbs[] = {
 	{ .name = "build",
 	  .fn = image_build,
-	  .args = "[OPTIONS] RECIPE",
-	  .help = "make an image from packages; the recipe there is: debian",
-	  .notes = "Needs mmdebstrap and Debian's packages; takes a minute or "
-		   "two." },
+	  .args = "[OPTIONS] FILE",
+	  .help = "make an image: by the steps of a file, or from packages",
+	  .notes = "A FILE has one step per line:\n"
+		   "  from IMAGE       where it starts; the first step\n"
+		   "  run COMMAND      by the shell; without a network\n"
+		   "  copy SRC DST     a file or directory beside FILE; DST/ "
+		   "keeps the name\n"
+		   "  env NAME=VALUE   for the commands behind it, and in the "
+		   "image\n"
+		   "  user NAME        who runs them (default: root)\n"
+		   "  workdir PATH     where; made if it is missing\n"
+		   "  start COMMAND    run when a sandbox of the image starts\n"
+		   "Steps that were done before, with the same files, are not "
+		   "done again.\n\n"
+		   "A recipe in place of FILE: debian. It needs mmdebstrap and "
+		   "Debian's packages, and\ntakes a minute or two." },
 	{ .name = "export",
 	  .fn = image_export,
 	  .args = "[OPTIONS] IMAGE FILE",
@@ -204,8 +221,10 @@ const struct verb image_verbs[] = {
 	  .fn = image_import,
 	  .args = "[OPTIONS] FILE [NAME]",
 	  .help = "make an image of a tar",
-	  .notes = "FILE may be compressed (gzip, xz, zstd); - is standard "
-		   "input. NAME is by default\nthe name of the file without "
+	  .notes = "FILE is a root file system, an OCI layout or a docker "
+		   "archive,\nperhaps compressed (gzip, xz, zstd); - is "
+		   "standard "
+		   "input. NAME is by default the\nname of the file without "
 		   "its endings.",
 	  .examples = "docker export box | " PRODUCT " image import - mine\n" },
 	{ .name = "inspect",

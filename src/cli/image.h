@@ -16,6 +16,9 @@ struct upload {
 	void *ctx; /* for at_end */
 };
 
+/* How the images are called that steps of build files left. */
+#define IMAGE_STEP "step:"
+
 /* The image as the daemon tells it, or NULL after a message. */
 json_t *image_upload(struct cli *cli, const struct upload *u);
 /* One line about a new image on stdout. */

@@ -22,6 +22,7 @@
 #include "base/fd.h"
 #include "base/product.h"
 #include "base/str.h"
+#include "cli/build_file.h"
 #include "cli/image.h"
 #include "cli/recipe.h"
 
@@ -275,7 +276,7 @@ static bool in_path(const char *program)
 struct build_opts {
 	const char *name, *suite, *mirror;
 	struct opt_list include;
-	bool json;
+	bool json, fresh;
 };
 
 static int run_recipe(struct cli *cli, const char *recipe,
@@ -308,18 +309,26 @@ static int run_recipe(struct cli *cli, const char *recipe,
 	return code;
 }
 
+/* A recipe is a bare name; so may be a file that is no recipe's name. */
+static bool is_file(const char *word)
+{
+	return strchr(word, '/') || !recipe_exists(word);
+}
+
 int image_build(struct cli *cli, int argc, char **argv)
 {
 	static struct build_opts o = { .suite = "bookworm" };
 	const struct opt table[] = {
 		{ "name", 0, OPT_TEXT, &o.name, "NAME",
-		  "what to call the image (default: as the recipe)" },
+		  "what to call the image (default: as the recipe or file)" },
 		{ "suite", 0, OPT_TEXT, &o.suite, "SUITE",
 		  "release of Debian (default: bookworm)" },
 		{ "include", 0, OPT_LIST, &o.include, "PKG,...",
 		  "more packages" },
 		{ "mirror", 0, OPT_TEXT, &o.mirror, "URL",
 		  "where packages come from, as mmdebstrap takes it" },
+		{ "no-cache", 0, OPT_FLAG, &o.fresh, NULL,
+		  "of a file: do every step anew" },
 		{ "json", 0, OPT_FLAG, &o.json, NULL,
 		  "print the image as JSON" },
 		OPT_HELP(cli),
@@ -327,7 +336,14 @@ int image_build(struct cli *cli, int argc, char **argv)
 	};
 
 	if (cli_operands(cli, table, argc, argv) != 1)
-		cli_usage_error(cli, "which recipe? (there is: debian)");
+		cli_usage_error(cli, "which file or recipe? (there is: "
+				     "debian)");
+	if (is_file(argv[1])) {
+		const struct build_file f = { argv[1], o.name, o.fresh,
+					      o.json };
+
+		return build_file(cli, &f);
+	}
 	if (!in_path("mmdebstrap"))
 		fail(cli, "mmdebstrap is not installed; install it (apt-get "
 			  "install mmdebstrap), or use `" PRODUCT

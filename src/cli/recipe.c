@@ -74,6 +74,13 @@ static void load_packages(struct cli *cli, struct recipe *r)
 	fclose(f);
 }
 
+bool recipe_exists(const char *name)
+{
+	struct recipe r = { 0 };
+
+	return name_valid(name) && find_dir(&r, name);
+}
+
 void recipe_load(struct cli *cli, struct recipe *r, const char *name)
 {
 	*r = (struct recipe){ 0 };

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <limits.h>
+#include <stdbool.h>
 
 #include "base/buf.h"
 #include "cli/cli.h"
@@ -18,6 +19,7 @@ struct recipe {
 	struct buf packages; /* joined by commas */
 };
 
+bool recipe_exists(const char *name);
 /* Exits when there is no such recipe, and says where it looked. */
 void recipe_load(struct cli *cli, struct recipe *r, const char *name);
 void recipe_done(struct recipe *r);

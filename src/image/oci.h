@@ -20,6 +20,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/product.h"
 
 enum {
 	OCI_DIGEST_CAP = 72, /* "sha256:" and 64 hex digits */
@@ -121,6 +122,13 @@ struct oci_config { /* large: not for a stack */
 	char diffs[OCI_LAYERS_MAX][OCI_DIGEST_CAP];
 	json_t *run; /* owned */
 };
+
+/*
+ * The label with what an image built here runs when a sandbox of it starts:
+ * a line for the shell. "Cmd" does not do for it: nearly every image of others
+ * has one, and means an interactive shell by it.
+ */
+#define OCI_LABEL_START PRODUCT ".start"
 
 int oci_config_read(const void *p, size_t n, struct oci_config *c,
 		    struct err *e) MUST_CHECK;
