@@ -5,8 +5,10 @@
 
 #include "api/api.h"
 #include "api/audit.h"
+#include "api/proc_json.h"
 #include "api/reply.h"
 #include "api/routes.h"
+#include "api/space.h"
 #include "base/auto.h"
 #include "http/target.h"
 
@@ -163,11 +165,14 @@ static void h_snapshot_get(struct api *a, struct http_conn *c,
 {
 	struct err e = { 0 };
 	struct snapshot *snap = snapshot_find(a, &call->who, call->arg[0], &e);
+	bool space = false;
 
-	if (snap)
-		reply_json(a, c, 200, snapshot_json(snap));
-	else
+	if (!snap || query_bool(http_request(c), "space", &space, &e) < 0)
 		reply_err(a, c, &e);
+	else if (space)
+		space_reply(a, c, snap);
+	else
+		reply_json(a, c, 200, snapshot_json(snap));
 }
 
 /* --- removing them --- */
@@ -195,6 +200,10 @@ static void h_snapshot_delete(struct api *a, struct http_conn *c,
 	audit_reply(a, c, &entry, 204, NULL);
 }
 
+static const struct route_query get_query[] = {
+	{ "space", "boolean", "have it measured, too" },
+	{ 0 },
+};
 static const struct route_query list_query[] = {
 	{ "sandbox", "string", "only those of it" },
 	{ "name", "string", NULL },
@@ -209,7 +218,7 @@ const struct route snapshot_routes[] = {
 	{ "GET", "/v1/snapshots", h_snapshot_list, SCOPE_READ, 0,
 	  "List the snapshots", list_query, NULL, "SnapshotList", 200 },
 	{ "GET", "/v1/snapshots/{id}", h_snapshot_get, SCOPE_READ, 0,
-	  "Show a snapshot", NULL, NULL, "Snapshot", 200 },
+	  "Show a snapshot", get_query, NULL, "Snapshot", 200 },
 	{ "DELETE", "/v1/snapshots/{id}", h_snapshot_delete, SCOPE_USE, 0,
 	  "Remove a snapshot; what started from it stays", NULL, NULL, NULL,
 	  204 },

@@ -31,12 +31,6 @@ static void on_released(struct warden_call *c, const struct warden_rep *rep,
 /* The last step: nothing is held any more. */
 static void tell(struct merge *m)
 {
-	struct api *a = m->api;
-
-	timer_del(&a->loop, &m->limit);
-	state_release(&m->theirs);
-	state_release(&m->ours);
-	state_release(&m->base);
 	buf_done(&m->pending);
 	buf_done(&m->words);
 	buf_done(&m->why);
@@ -53,7 +47,7 @@ static void ask_user(struct merge *m, enum warden_op op, warden_fn *fn)
 	warden_ask(&m->api->warden, &m->hold, fn);
 }
 
-/* Whatever becomes of it, once. */
+/* Whatever becomes of it, once: no other callback comes behind this. */
 static void finish(struct merge *m, const struct err *e)
 {
 	if (e)
@@ -61,6 +55,9 @@ static void finish(struct merge *m, const struct err *e)
 	view_job_stop(&m->view);
 	process_close(&m->proc, false);
 	timer_del(&m->api->loop, &m->limit);
+	state_release(&m->theirs);
+	state_release(&m->ours);
+	state_release(&m->base);
 	if (m->holding)
 		ask_user(m, WARDEN_RESUME, on_released);
 	else
@@ -291,8 +288,8 @@ static void apply(struct merge *m)
 	struct sandbox *s = box_by_id(m->api, m->box_id);
 	struct err e = { 0 };
 
-	buf_add(&m->pending, buf_data(&m->plan.list), buf_len(&m->plan.list));
-	buf_done(&m->plan.list);
+	m->pending = m->plan.list;
+	m->plan.list = (struct buf){ 0 };
 	buf_add(&m->pending, "", 1);
 	m->proc.ops = &proc_ops;
 	if (!s || s->state != BOX_RUNNING)

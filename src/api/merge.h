@@ -83,7 +83,6 @@ struct merge {
 	struct timer limit;
 	uint64_t began_us;
 	bool holding;       /* user processes stand still, or soon */
-	bool feeding;       /* the builtin gets its input */
 	bool fed;           /* it has all of it: no way back */
 	struct buf pending; /* input that it has not taken */
 	struct buf words, why;

@@ -24,8 +24,9 @@ struct api;
 struct view_job;
 
 enum {
-	VIEWS_MAX = 8,         /* at once, as the warden has it */
-	VIEWS_PROJECT_MAX = 5, /* of one project */
+	/* At once, each with perhaps a second worker; of one project. */
+	VIEWS_MAX = 6,
+	VIEWS_PROJECT_MAX = 4,
 };
 
 enum view_next {

@@ -42,35 +42,67 @@ static int snapshot_create(struct cli *cli, int argc, char **argv)
 	return 0;
 }
 
-static const char *const titles[] = { "ID",   "NAME", "SANDBOX", "KIND",
-				      "SIZE", "AGE",  "EVENT" };
+/* The last two only when they were measured. */
+static const char *const titles[] = { "ID",    "NAME", "SANDBOX",
+				      "KIND",  "SIZE", "AGE",
+				      "EVENT", "USED", "SHARED" };
+enum { MEASURED_TITLES = 2 };
 
 static void add_row(struct table *t, const json_t *s)
 {
 	char id[SHOW_CAP], box[SHOW_CAP], size[SHOW_CAP], age[SHOW_CAP],
-		event[SHOW_CAP];
+		event[SHOW_CAP], used[SHOW_CAP], shared[SHOW_CAP];
+	const json_t *space = json_object_get(s, "space");
 	const char *name = show_str(s, "name");
-	const char *cells[ARRAY_LEN(titles)] = { id,   *name ? name : "-",
-						 box,  show_str(s, "kind"),
-						 size, age,
-						 event };
+	const char *cells[ARRAY_LEN(titles)] = { id,    *name ? name : "-",
+						 box,   show_str(s, "kind"),
+						 size,  age,
+						 event, used,
+						 shared };
 
 	show_id(s, "id", id);
 	show_id(s, "sandbox", box);
 	show_size(s, "bytes", size);
 	show_age(s, "created_at", age);
 	show_number(s, "event", event);
+	show_size(space, "bytes", used);
+	show_size(space, "shared", shared);
 	table_row(t, cells);
 }
 
-static void print_list(const json_t *list, bool quiet)
+/* Each of them with its space; one that was removed meanwhile stays without. */
+static void measure(struct cli *cli, json_t *list)
+{
+	struct http_client c;
+	json_t *s, *measured;
+	size_t i;
+
+	server_open(cli, &c);
+	json_array_foreach (list, i, s) {
+		AUTO(buf_done) struct buf path = { 0 };
+		struct http_call call = { .method = "GET" };
+		char target[TARGET_CAP];
+
+		server_target(cli, target, "/v1/snapshots/", show_str(s, "id"));
+		buf_printf(&path, "%s?space=true", target);
+		call.target = buf_str(&path);
+		if (server_call(cli, &c, &call, &measured) == 200)
+			json_array_set_new(list, i, measured);
+		else
+			json_decref(measured);
+	}
+	http_client_done(&c);
+}
+
+static void print_list(const json_t *list, bool quiet, bool space)
 {
 	char id[SHOW_CAP];
 	struct table t;
 	const json_t *s;
 	size_t i;
 
-	table_init(&t, titles, ARRAY_LEN(titles));
+	table_init(&t, titles,
+		   ARRAY_LEN(titles) - (space ? 0 : MEASURED_TITLES));
 	json_array_foreach (list, i, s) {
 		add_row(&t, s);
 		clean_text(id, sizeof(id), show_str(s, "id"));
@@ -84,11 +116,14 @@ static void print_list(const json_t *list, bool quiet)
 
 static int snapshot_ls(struct cli *cli, int argc, char **argv)
 {
-	bool json = false, quiet = false;
+	bool json = false, quiet = false, space = false;
 	const char *project = NULL;
 	const struct opt table[] = {
 		{ "quiet", 'q', OPT_FLAG, &quiet, NULL, "only ids" },
 		{ "project", 0, OPT_TEXT, &project, "PROJECT", "only its own" },
+		{ "space", 0, OPT_FLAG, &space, NULL,
+		  "measure what each has written over its image, and how much "
+		  "of it is shared" },
 		{ "json", 0, OPT_FLAG, &json, NULL, "as JSON" },
 		OPT_HELP(cli),
 		{ 0 },
@@ -107,10 +142,12 @@ static int snapshot_ls(struct cli *cli, int argc, char **argv)
 		http_encode(&path, project);
 	j = server_get(cli, "GET", buf_str(&path), NULL);
 	list = json_object_get(j, "snapshots");
+	if (space)
+		measure(cli, list);
 	if (json)
 		print_json(list);
 	else
-		print_list(list, quiet);
+		print_list(list, quiet, space);
 	json_decref(j);
 	return 0;
 }

@@ -55,7 +55,7 @@ enum {
 	FILE_NOTES_MAX = 100,        /* of one copy or unpacking */
 	FILE_MODE_MAX = 07777,
 	MERGE_PATHS_MAX = 200 * 1000, /* of one merge */
-	MERGE_LIST_MAX = 32 * 1024 * 1024,
+	MERGE_LIST_MAX = 16 * 1024 * 1024,
 };
 
 /* How the message of a merge starts that failed after the first change. */

@@ -192,6 +192,7 @@ class FakeWarden:
         self.refuse = {}    # op: (errno, message)
         self.silent = set()  # ops that get no answer
         self.on_import = None
+        self.on_view = None  # (ask_fd, say_fd, work) of a worker that looks
         self.ports = {}     # port: where its server really listens
         self.conn = None
         self.lock = threading.Lock()
@@ -287,6 +288,8 @@ class FakeWarden:
             code, body = (0, later[0].encode()) if later else (ENOENT, b"")
         elif op == IMAGE_IMPORT:
             fds = self.start_import(box_id)
+        elif op == VIEW:
+            fds = self.start_view(struct.unpack_from("<I", rest)[0])
         elif op == IMAGE_COMMIT:
             self.imports.pop(box_id)
             self.images.add(box_id)
@@ -372,6 +375,22 @@ class FakeWarden:
         threading.Thread(target=self.work, args=(tar_r, say_w),
                          daemon=True).start()
         return tar_w, say_r
+
+    def start_view(self, work):
+        ask_r, ask_w = os.pipe()
+        say_r, say_w = os.pipe()
+
+        def run():
+            try:
+                self.on_view(ask_r, say_w, work)
+            except BrokenPipeError:
+                pass
+            finally:
+                os.close(ask_r)
+                os.close(say_w)
+
+        threading.Thread(target=run, daemon=True).start()
+        return ask_w, say_r
 
     def work(self, tar_fd, say_fd):
         """The worker: reads all, then says done; or what on_import says."""

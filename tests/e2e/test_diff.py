@@ -251,6 +251,29 @@ class Content(Case):
             os.path.isdir(snaps) and os.listdir(snaps)), 30)
 
 
+class Space(Case):
+    def test_of_a_snapshot(self):
+        box = self.box("head -c 1000000 /dev/urandom > f; mkdir d; sync f",
+                       name="work")
+        snap = self.snapshot(box, "one")
+        r = self.i.api("GET", f"/v1/snapshots/{snap}?space=true")
+        self.assertEqual(r.status, 200, r)
+        space = r.json["space"]
+        self.assertGreaterEqual(space["bytes"], 1000000)
+        # The sandbox still has it.
+        self.assertGreaterEqual(space["shared"], 1000000)
+        self.assertGreaterEqual(space["entries"], 2)
+        self.assertNotIn("space", self.i.api(
+            "GET", f"/v1/snapshots/{snap}").json)
+        self.sh(box, "rm f")
+        self.snapshot(box, "two")
+        p = self.i.cli("snapshot", "ls", "--space", check=0)
+        head, *rows = p.out.splitlines()
+        self.assertEqual(head.split()[-2:], ["USED", "SHARED"])
+        self.assertEqual(len(rows), 2)
+        self.assertNotIn("USED", self.i.cli("snapshot", "ls").out)
+
+
 class Cli(Case):
     def test_names(self):
         box = self.box("echo 1 > a; echo 1 > b; echo 1 > c", name="work")

@@ -635,6 +635,8 @@ static void merge_done(struct merge *m)
 	(void)r; /* the next one tries again */
 	auto_close(&m->stage_fd);
 	auto_close(&m->root_fd);
+	signal(SIGHUP, SIG_IGN);
+	auto_close(&nothing_fd);
 	free_nodes(m);
 	free(m->items);
 	buf_done(&m->list);

@@ -1,0 +1,142 @@
+/*
+ * The agent's taking over of changes (host.merge): the first block of the
+ * input is the list, the rest the tar. A crash, too: anything that appears or
+ * changes beside its root, a device, and a change when it failed before the
+ * first one.
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* The agent's files are not in the library. */
+#include "agent/file/merge.c"
+#include "agent/file/out.c"
+#include "agent/file/tar_in.c"
+#include "agent/file/tree.c"
+#include "scratch.h"
+#include "tar_input.h"
+
+int LLVMFuzzerInitialize(int *argc, char ***argv);
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
+
+int LLVMFuzzerInitialize(int *argc, char ***argv)
+{
+	const struct rlimit no_large = { 1 << 20, 1 << 20 };
+	int null_fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
+
+	(void)argc;
+	(void)argv;
+	scratch_make();
+	if (setrlimit(RLIMIT_FSIZE, &no_large) < 0 ||
+	    dup2(null_fd, STDOUT_FILENO) < 0)
+		abort();
+	signal(SIGXFSZ, SIG_IGN);
+	return 0;
+}
+
+static void check_tree(int dir_fd)
+{
+	AUTO_DIR DIR *d = dir_stream(dir_fd);
+	const char *name;
+	struct stat st;
+
+	if (!d)
+		abort();
+	while ((name = dir_next(d))) {
+		if (fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+		    S_ISCHR(st.st_mode) || S_ISBLK(st.st_mode) ||
+		    S_ISSOCK(st.st_mode) || strcmp(name, STAGE) == 0)
+			abort();
+		if (S_ISDIR(st.st_mode))
+			check_tree(dir_open(dir_fd, name, true));
+	}
+}
+
+/* What a link of the root leads to is as it was. */
+static void check_victim(void)
+{
+	if (unlinkat(top_fd, "victim/file", 0) < 0 ||
+	    unlinkat(top_fd, "victim", AT_REMOVEDIR) < 0)
+		abort();
+}
+
+static void put(const char *path)
+{
+	AUTO_CLOSE int fd = openat(top_fd, path, O_WRONLY | O_CREAT, 0644);
+
+	if (fd < 0)
+		abort();
+}
+
+static void make(void)
+{
+	static const char *const dirs[] = { "root", "root/d", "victim" };
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(dirs); i++)
+		if (mkdirat(top_fd, dirs[i], 0755) < 0)
+			abort();
+	put("root/a");
+	put("root/d/b");
+	put("victim/file");
+	if (symlinkat("../victim", top_fd, "root/l") < 0)
+		abort();
+}
+
+/* The list ends where it is empty, or its block does. */
+static int merge_fd(const uint8_t *data, size_t n)
+{
+	size_t len = n < TAR_BLOCK ? n : TAR_BLOCK, i;
+	int fd = memfd_create("merge", MFD_CLOEXEC);
+	AUTO_CLOSE int tar_fd = input_fd(data + len, n - len);
+	uint8_t block[TAR_BLOCK];
+	ssize_t part;
+
+	for (i = 0; i < len; i++)
+		if (data[i] == 0 && (i == 0 || data[i - 1] == 0))
+			break;
+	if (write_full(fd, data, i) < 0 ||
+	    write_full(fd, "\0", i > 0 && data[i - 1] ? 2 : 1) < 0)
+		abort();
+	while ((part = read(tar_fd, block, sizeof(block))) > 0)
+		if (write_full(fd, block, (size_t)part) < 0)
+			abort();
+	if (lseek(fd, 0, SEEK_SET) != 0)
+		abort();
+	return fd;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
+{
+	AUTO_CLOSE int fd = merge_fd(data, n);
+	char root[sizeof(top) + 8];
+	const struct file_job j = { .path = root };
+	struct err e = { 0 };
+	struct stat st;
+	int r;
+
+	make();
+	snprintf(root, sizeof(root), "%s/root", top);
+	if (dup2(fd, STDIN_FILENO) < 0)
+		abort();
+	notes = 0;
+	r = job_merge(&j, &e);
+	if (r < 0 && (e.code != -r || !e.msg[0]))
+		abort();
+	if (r < 0 && strncmp(e.msg, MERGE_HALF, strlen(MERGE_HALF)) != 0 &&
+	    (fstatat(top_fd, "root/a", &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+	     fstatat(top_fd, "root/d/b", &st, AT_SYMLINK_NOFOLLOW) < 0))
+		abort();
+	err_clear(&e);
+	if (out_flush(&e) < 0)
+		abort();
+	check_tree(openat(top_fd, "root", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+	check_victim();
+	if (tree_unlink(top_fd, "root", "root", &e) < 0)
+		abort();
+	return 0;
+}
