@@ -231,17 +231,20 @@ static int begin(struct image_export *x, const struct image *img,
 void h_image_export(struct api *a, struct http_conn *c, const struct call *call)
 {
 	const struct image *img = image_find(a, call->arg[0]);
-	struct image_export *x = xcalloc(1, sizeof(*x));
+	struct image_export *x;
 	char format[16] = "";
 	struct err e = { 0 };
 
+	if (!img) {
+		err_set(&e, ENOENT, "no image '%.64s'", call->arg[0]);
+		reply_err(a, c, &e);
+		return;
+	}
+	x = xcalloc(1, sizeof(*x));
 	x->api = a;
 	x->conn = c;
 	http_own(c, x, export_gone);
-	if (!img)
-		err_set(&e, ENOENT, "no image '%.64s'", call->arg[0]);
-	else if (http_query(http_request(c), "format", format, sizeof(format)) <
-		 0)
+	if (http_query(http_request(c), "format", format, sizeof(format)) < 0)
 		err_set(&e, EINVAL, "format: oci, docker or rootfs");
 	if (e.code || begin(x, img, &call->who, format, &e) < 0)
 		export_fail(x, &e);

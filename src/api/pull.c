@@ -258,11 +258,14 @@ static void blob_again(struct timer *t)
 
 static void tell_bytes(struct pull *p, bool always)
 {
+	const json_int_t n = (json_int_t)p->manifest.n_layers;
+	const uint64_t bytes = p->bytes + p->write.at;
+
 	long_tell(&p->answer,
 		  json_pack("{s:s, s:I, s:I, s:I, s:I}", "step", "fetch",
-			    "bytes", (json_int_t)(p->bytes + p->write.at),
-			    "total", (json_int_t)p->total, "blob",
-			    (json_int_t)p->i, "blobs", (json_int_t)n_blobs(p)),
+			    "bytes", (json_int_t)bytes, "total",
+			    (json_int_t)p->total, "blob", (json_int_t)p->i,
+			    "blobs", n + 1),
 		  always);
 }
 

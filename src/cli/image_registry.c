@@ -156,9 +156,12 @@ static json_t *ask(struct cli *cli, struct lines *l, const char *target,
 		err_wrap(&e, "the daemon");
 	http_client_done(&c);
 	progress_clear(&l->progress);
-	done = json_object_get(l->last, "done");
-	if (done)
-		return json_incref(done);
+	buf_done(&l->text);
+	done = json_incref(json_object_get(l->last, "done"));
+	if (done) {
+		json_decref(l->last);
+		return done;
+	}
 	if (e.code == 0)
 		clean_text(
 			e.msg, sizeof(e.msg),
@@ -230,6 +233,7 @@ int image_pull(struct cli *cli, int argc, char **argv)
 	else
 		image_say(&u, j);
 	json_decref(j);
+	buf_done(&body);
 	return 0;
 }
 
@@ -262,5 +266,6 @@ int image_push(struct cli *cli, int argc, char **argv)
 		printf("%s: %s\n", argv[2], digest);
 	}
 	json_decref(j);
+	buf_done(&body);
 	return 0;
 }

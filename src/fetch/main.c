@@ -163,13 +163,12 @@ static int has_blob(const struct fetch_record *q, struct err *e)
 static const char *bytes_at;
 static size_t bytes_left;
 
-static int next_bytes(void *ctx, void *p, size_t n, struct err *e)
+static int next_bytes(void *p, size_t n, struct err *e)
 {
 	struct fetch_record r;
 	char *to = p;
 	int got;
 
-	(void)ctx;
 	while (n > 0) {
 		size_t piece = bytes_left < n ? bytes_left : n;
 
@@ -200,14 +199,17 @@ static int sent(uint64_t bytes, struct err *e)
 static int put_blob(const struct fetch_record *q, struct err *e)
 {
 	char digest[FETCH_TAG_CAP];
-	uint64_t size = q->size;
+	const struct push_source from = { .digest = digest,
+					  .size = q->size,
+					  .bytes = next_bytes,
+					  .sent = sent };
 	int r;
 
 	/* The record goes with the next one. */
 	snprintf(digest, sizeof(digest), "%s", q->reference);
 	bytes_at = "";
 	bytes_left = 0;
-	r = push_blob(&session, digest, size, next_bytes, sent, NULL, e);
+	r = push_blob(&session, &from, e);
 	if (r == 0 && bytes_left > 0)
 		r = err_set(e, EBADMSG, "more bytes than the blob has");
 	return r < 0 ? r : say_done(true, e);
@@ -226,7 +228,7 @@ static int put_manifest(const struct fetch_record *q, struct err *e)
 	snprintf(type, sizeof(type), "%s", q->media_type);
 	bytes_at = "";
 	bytes_left = 0;
-	r = next_bytes(NULL, text, n, e);
+	r = next_bytes(text, n, e);
 	if (r == 0)
 		r = push_manifest(&session, reference, type, text, n, e);
 	return r < 0 ? r : say_done(true, e);

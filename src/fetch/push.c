@@ -151,29 +151,27 @@ static int finish(struct session *s, const char *url, const char *digest,
 	return r;
 }
 
-int push_blob(struct session *s, const char *digest, uint64_t size,
-	      bytes_fn *bytes, int (*sent)(uint64_t bytes, struct err *e),
-	      void *ctx, struct err *e)
+int push_blob(struct session *s, const struct push_source *from, struct err *e)
 {
 	static char piece[PIECE];
 	struct piece p = { .p = piece };
 	char url[URL_MAX];
 	int r = start(s, url, e);
 
-	while (r == 0 && p.at < size) {
-		p.n = size - p.at < PIECE ? (size_t)(size - p.at) : PIECE;
-		r = bytes(ctx, piece, p.n, e);
-		if (r < 0 || size <= PIECE)
+	while (r == 0 && p.at < from->size) {
+		uint64_t left = from->size - p.at;
+
+		p.n = left < PIECE ? (size_t)left : PIECE;
+		r = from->bytes(piece, p.n, e);
+		if (r < 0 || from->size <= PIECE)
 			break;
 		r = send_piece(s, url, p, e);
 		p.at += p.n;
 		p.n = 0;
 		if (r == 0)
-			r = sent(p.at, e);
+			r = from->sent(p.at, e);
 	}
-	if (r == 0)
-		r = finish(s, url, digest, &p, e);
-	return r;
+	return r < 0 ? r : finish(s, url, from->digest, &p, e);
 }
 
 int push_manifest(struct session *s, const char *reference,

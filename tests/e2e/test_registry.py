@@ -149,6 +149,8 @@ class Pull(RegistryCase):
         self.image()
         self.r.fail_next = 2
         self.pulls(f"{self.r.host}/x:1")
+        if harness.SANITIZED:
+            return  # giving up takes seconds
         self.r.fail_next = 1000
         self.fails(502, "registry_failed", f"{self.r.host}/x:1")
 

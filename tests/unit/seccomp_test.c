@@ -34,8 +34,9 @@ enum { HOLE_FIRST = 337, HOLE_LAST = 423 }; /* numbers that never existed */
 #define ALL(a) (sizeof(a) / sizeof((a)[0]))
 
 static const struct seccomp_filter *const filters[] = {
-	&filter_sandbox, &filter_agent,  &filter_child,  &filter_api,
-	&filter_warden,  &filter_worker, &filter_scribe, &filter_viewer,
+	&filter_sandbox, &filter_agent,  &filter_child,
+	&filter_api,     &filter_warden, &filter_worker,
+	&filter_scribe,  &filter_viewer, &filter_fetch,
 };
 static bool ran[ALL(filters)][BPF_MAXINSNS];
 static bool loaded_args; /* by the last run */
@@ -192,7 +193,8 @@ static void test_foreign(void)
 		bool kills = filters[i] == &filter_api ||
 			     filters[i] == &filter_scribe ||
 			     filters[i] == &filter_worker ||
-			     filters[i] == &filter_viewer;
+			     filters[i] == &filter_viewer ||
+			     filters[i] == &filter_fetch;
 		uint32_t want = kills ? KILL : E(ENOSYS);
 
 		for (int nr = 0; nr < NR_END; nr++) {
@@ -389,6 +391,24 @@ static const struct vector viewer_vectors[] = {
 #endif
 };
 
+static const struct vector fetch_vectors[] = {
+	{ 41, { AF_INET }, ALLOW },
+	{ 41, { AF_INET6 }, ALLOW },
+	{ 41, { AF_UNIX }, E(EAFNOSUPPORT) },
+	{ 41, { AF_NETLINK }, E(EAFNOSUPPORT) },
+	{ 53, { AF_UNIX }, ALLOW },
+	{ 53, { AF_INET }, E(EAFNOSUPPORT) },
+	{ 49, { 0 }, E(EACCES) },
+	{ 9, { 0, 4096, 3 }, ALLOW },
+	{ 9, { 0, 4096, 4 }, KILL },
+	{ 10, { 0, 4096, 5 }, KILL },
+#ifndef SANITIZED
+	{ 16, { 0, FIONBIO }, ALLOW },
+	{ 16, { 0, TIOCSTI }, E(EPERM) },
+	{ 302, { 0, RLIMIT_NOFILE, 1 }, E(EPERM) },
+#endif
+};
+
 static const struct vector scribe_vectors[] = {
 	{ 9, { 0, 4096, 3 }, ALLOW },  { 9, { 0, 4096, 4 }, KILL },
 	{ 10, { 0, 4096, 3 }, ALLOW }, { 10, { 0, 4096, 5 }, KILL },
@@ -526,6 +546,11 @@ static void test_roles(void)
 			KILL) == 0);
 	CHECK(count_not(&filter_worker, never_in_roles, ALL(never_in_roles),
 			KILL) == 0);
+	CHECK(count_not(&filter_fetch, never_in_roles, ALL(never_in_roles),
+			KILL) == 0);
+	CHECK(run(&filter_fetch, SYS_listen, NULL) == KILL);
+	CHECK(run(&filter_fetch, SYS_accept4, NULL) == KILL);
+	CHECK(run(&filter_fetch, SYS_unlinkat, NULL) == KILL);
 	CHECK(count_not(&filter_scribe, never_in_roles, ALL(never_in_roles),
 			KILL) == 0);
 	CHECK(count_not(&filter_viewer, never_in_roles, ALL(never_in_roles),
@@ -547,6 +572,7 @@ static void test_roles(void)
 	for (long nr = LAST_KNOWN; nr < NR_END; nr++)
 		unlisted += run(&filter_api, nr, NULL) != KILL ||
 			    run(&filter_scribe, nr, NULL) != KILL ||
+			    run(&filter_fetch, nr, NULL) != KILL ||
 			    run(&filter_worker, nr, NULL) != KILL ||
 			    run(&filter_viewer, nr, NULL) != KILL;
 	CHECK(unlisted == 0);
@@ -607,6 +633,7 @@ static void test_piling(void)
 	CHECK(inner_beats_outer(&filter_sandbox, &filter_agent) == 0);
 	CHECK(inner_beats_outer(&filter_agent, &filter_warden) == 0);
 	CHECK(inner_beats_outer(&filter_worker, &filter_warden) == 0);
+	CHECK(inner_beats_outer(&filter_fetch, &filter_warden) == 0);
 	CHECK(inner_beats_outer(&filter_viewer, &filter_warden) == 0);
 }
 
@@ -797,6 +824,7 @@ int main(void)
 	test_vectors(&filter_api, api_vectors, ALL(api_vectors));
 	test_vectors(&filter_scribe, scribe_vectors, ALL(scribe_vectors));
 	test_vectors(&filter_worker, worker_vectors, ALL(worker_vectors));
+	test_vectors(&filter_fetch, fetch_vectors, ALL(fetch_vectors));
 	test_vectors(&filter_viewer, viewer_vectors, ALL(viewer_vectors));
 	test_vectors(&filter_warden, warden_vectors, ALL(warden_vectors));
 	test_roles();
