@@ -193,6 +193,10 @@ static int make_one(struct fork *f, unsigned i, struct err *e)
 	c->fork = f;
 	memcpy(c->id, s->id, sizeof(c->id));
 	f->n_made++;
+	/* The disk of a persistent one changes under its name: it is where
+	 * they start, and no ancestor that can be looked at later. */
+	if (strcmp(f->from->id, f->parent) == 0)
+		box_set_base(s, f->from->base);
 	box_log_create(s, &f->who, f->conn, false);
 	box_on_ready(s, on_ready, c);
 	return 0;

@@ -134,6 +134,9 @@ static void not_launched(struct sandbox *s, const struct err *why)
 	log_warn("sandbox=%s did not start again: %s, it is suspended", s->id,
 		 e.msg);
 	warden_chore(&s->api->warden, WARDEN_KILL, s->id);
+	/* It may have left a disk that nobody is to wait for. */
+	if (s->spec.persist && strcmp(s->disk, s->id) != 0)
+		warden_chore(&s->api->warden, WARDEN_SNAPSHOT_REMOVE, s->id);
 	now_suspended(s, &e);
 }
 
@@ -329,7 +332,9 @@ int box_keep_disk(struct sandbox *s, const char *why,
 	char said[REASON_CAP + 32];
 	int r;
 
-	if (!disk)
+	if (disk)
+		snapshot_revive(disk);
+	else
 		disk = snapshot_new(s->api, s->id, SNAPSHOT_DISK);
 	snapshot_describe(disk, s);
 	snapshot_hold(disk);

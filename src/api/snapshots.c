@@ -472,6 +472,16 @@ int snapshot_drop(struct snapshot *snap, struct err *e)
 	return 0;
 }
 
+void snapshot_revive(struct snapshot *snap)
+{
+	if (!snap->removing)
+		return;
+	snap->removing = false;
+	snap->kind = SNAPSHOT_DISK;
+	timer_del(&snap->api->loop, &snap->again);
+	warden_cancel(&snap->call);
+}
+
 /* --- what the pool has --- */
 
 void snapshot_stray(struct api *a, const char *id)

@@ -154,6 +154,8 @@ int snapshot_save(struct snapshot *snap, struct err *e) MUST_CHECK;
 /* Goes, if nobody needs it. */
 void snapshot_settle(struct snapshot *snap);
 void snapshots_settle(struct api *a);
+/* Another one took its place in the pool: it is not to be removed. */
+void snapshot_revive(struct snapshot *snap);
 /* It is in the pool and nobody knows it. */
 void snapshot_stray(struct api *a, const char *id);
 /* It is not in the pool any more. */

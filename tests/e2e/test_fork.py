@@ -1,9 +1,18 @@
 """What is made of snapshots, in real sandboxes."""
 
+import contextlib
+import http.client
+import itertools
 import os
+import random
+import signal
+import threading
+import time
 
 import harness
 from harness import wait_for
+
+KILLS = int(os.environ.get("CHAOS_KILLS", "6"))
 
 
 class Fork(harness.Case):
@@ -135,6 +144,93 @@ class Fork(harness.Case):
         self.i.cli("snapshot", "rm", "cli-one", check=0)
         for x in [box, again, *forks]:
             self.i.rm(x)
+        self.nothing_left()
+
+    def test_suspended(self):
+        """Only the disk is left, also over a restart of the daemon."""
+        box = self.i.create(name="sleeper")
+        self.out(box, "echo one > kept; sudo sh -c 'echo x > /etc/machine-id'")
+        self.i.cli("pause", "--disk-only", "sleeper", check=0)
+        self.assertEqual(self.i.api("GET", f"/v1/sandboxes/{box}").json["state"],
+                         "suspended")
+        self.i.restart()
+        fork, = self.fork("sleeper", name="dream")
+        # Any use wakes it.
+        self.assertEqual(self.out("sleeper", "cat kept; hostname"),
+                         "one\nsleeper\n")
+        self.assertEqual(self.out("dream", "cat kept; hostname"),
+                         "one\ndream\n")
+        self.assertNotEqual(self.out(box, "cat /etc/machine-id"),
+                            self.out(fork, "cat /etc/machine-id"))
+        self.i.cli("pause", "--disk-only", "sleeper", "dream", check=0)
+        self.i.rm(box)
+        self.i.rm(fork)
+        self.nothing_left()
+
+    def test_persistent(self):
+        """PID 1 dies, or all processes with the host: the disk is kept."""
+        box = self.i.create(name="stay", persist=True)
+        for n in range(2):
+            self.out(box, f"echo {n} >> kept; sync")
+            before = set(self.i.box_pids())
+            if n:
+                self.i.end_daemon()
+            for p in before:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(p, signal.SIGKILL)
+            if n:
+                self.i.start()
+            wait_for("it is a disk", lambda: self.i.api(
+                "GET", f"/v1/sandboxes/{box}").json["state"] == "suspended",
+                10 * harness.SLOW)
+        self.assertEqual(self.out("stay", "cat kept"), "0\n1\n")
+        self.i.rm(box)
+        self.nothing_left()
+
+    def test_roles_are_killed(self):
+        """Done or not done: whatever is listed works, nothing else is left."""
+        box = self.i.create(name="work")
+        self.out(box, "echo one > kept")
+        self.snapshot(box, "before")
+        over = threading.Event()
+
+        def work(n):
+            for k in itertools.count():
+                if over.is_set():
+                    return
+                with contextlib.suppress(OSError, http.client.HTTPException):
+                    if n == 0:
+                        self.i.api("POST", "/v1/sandboxes/work/rollback",
+                                   {"snapshot": "before"})
+                    elif n == 1:
+                        self.i.api("POST", "/v1/sandboxes/before/fork",
+                                   {"count": 2, "name": f"f{k}"})
+                    else:
+                        self.i.api("POST", "/v1/sandboxes/work/snapshots",
+                                   {"name": f"s{k}"})
+                time.sleep(0.01)
+        threads = [threading.Thread(target=work, args=(n,), daemon=True)
+                   for n in range(3)]
+        for t in threads:
+            t.start()
+        for n in range(KILLS):
+            time.sleep(random.uniform(0.05, 0.4))
+            self.i.kill_role(("carrel-api", "carrel-warden")[n % 2])
+            self.i.wait_ready()
+        over.set()
+        for t in threads:
+            t.join(60 * harness.SLOW)
+        for s in self.i.api("GET", "/v1/sandboxes").json["sandboxes"]:
+            p = self.i.sh(s["id"], "cat kept")
+            self.assertEqual(p.out, "one\n", (s, p))
+        snaps = self.i.api("GET", "/v1/snapshots").json["snapshots"]
+        here = os.listdir(f"{self.i.pool()}/snap")
+        self.assertLessEqual({s["id"] for s in snaps}, set(here))
+        self.i.api("DELETE", "/v1/sandboxes?all=true")
+        for s in snaps:
+            self.i.api("DELETE", f"/v1/snapshots/{s['id']}")
+        # What a child of a killed warden was making goes at the next start.
+        self.i.restart()
         self.nothing_left()
 
     def nothing_left(self):

@@ -1,5 +1,6 @@
 
 import json
+import sqlite3
 import threading
 import unittest
 
@@ -411,6 +412,184 @@ class Forks(Case):
         self.assertEqual(up[a["id"]], up[b["id"]])
         self.get("/v1/sandboxes/base/tree")
         self.get("/v1/sandboxes/nobody/tree", 404)
+
+
+class Suspend(Case):
+    """Processes end, the disk stays."""
+
+    def setUp(self):
+        super().setUp()
+        self.box = self.a.create(name="work", timeout=3600)
+
+    def show(self):
+        return self.get("/v1/sandboxes/work")
+
+    def suspend(self, status=200):
+        return self.post("/v1/sandboxes/work/pause", {"disk_only": True},
+                         status)
+
+    def resume(self, status=200):
+        return self.post("/v1/sandboxes/work/resume", {}, status)
+
+    def reboot(self):
+        """The host was restarted: no process is left."""
+        self.a.kill()
+        while self.w.boxes:
+            self.w.boxes.popitem()[1].end()
+        with sqlite3.connect(f"{self.a.state_dir}/registry/registry.db") as db:
+            db.execute("UPDATE sandboxes SET boot_id = 'other'")
+        db.close()
+        self.a.start()
+
+    def test_there_and_back(self):
+        self.assertEqual(self.suspend()["state"], "suspended")
+        self.assertEqual(self.w.boxes, {})
+        disk, = self.w.snapshots
+        self.assertEqual(self.names(), [])      # nobody's business
+        self.get(f"/v1/snapshots/{disk}", 404)
+        before = self.show()
+        self.restart()
+        self.assertEqual(self.show(), before)
+        self.assertEqual(self.suspend()["state"], "suspended")  # it is so
+        self.assertEqual(self.resume()["state"], "running")
+        self.assertEqual(self.w.boxes[self.box].source, disk)
+        harness.wait_for("its disk is its own", lambda: not self.w.snapshots)
+        self.restart()
+        self.assertEqual(self.show()["state"], "running")
+
+    def test_counts_for_nothing(self):
+        a = Api(max_sandboxes=1)
+        self.addCleanup(a.stop)
+        one = a.create()
+        self.assertEqual(a.api("POST", "/v1/sandboxes", {}).status, 429)
+        a.api("POST", f"/v1/sandboxes/{one}/pause", {"disk_only": True})
+        two = a.create()
+        r = a.api("POST", f"/v1/sandboxes/{one}/resume", {})
+        self.assertEqual(r.status, 429, r)
+        a.rm(two)
+        r = a.api("POST", f"/v1/sandboxes/{one}/resume", {})
+        self.assertEqual(r.status, 200, r)
+
+    def test_removed(self):
+        self.suspend()
+        self.a.rm("work")
+        self.get("/v1/sandboxes/work", 404)
+        harness.wait_for("its disk is gone", lambda: not self.w.snapshots)
+
+    def test_over_a_reboot(self):
+        other = self.a.create(name="other")
+        self.suspend()
+        before = self.show()
+        self.reboot()
+        self.assertEqual(self.get(f"/v1/sandboxes/{other}")["state"], "ended")
+        after = self.show()
+        self.assertEqual((after["state"], after["expires_at"]),
+                         ("suspended", before["expires_at"]))
+        self.assertEqual(self.resume()["state"], "running")
+
+    def test_disk_is_lost(self):
+        self.suspend()
+        self.w.snapshots.clear()
+        self.restart()
+        j = self.get(f"/v1/sandboxes/{self.box}")
+        self.assertIn("disk", j["ended"]["reason"])
+
+    def test_time_goes_on(self):
+        r = self.a.api("PATCH", "/v1/sandboxes/work", {"timeout": 1})
+        self.assertEqual(r.status, 200, r)
+        self.suspend()
+        harness.wait_for("its time is over", lambda: not self.a.ids())
+        harness.wait_for("its disk is gone", lambda: not self.w.snapshots)
+
+    def test_fork_of_a_suspended_one(self):
+        self.suspend()
+        disk, = self.w.snapshots
+        j = self.post("/v1/sandboxes/work/fork", {"name": "f"}, 201)
+        fork = j["sandboxes"][0]["id"]
+        self.assertEqual(self.w.boxes[fork].source, disk)
+        self.resume()
+        self.assertEqual(list(self.w.snapshots), [disk])    # the fork's base
+        self.a.rm(fork)
+        harness.wait_for("nobody needs it", lambda: not self.w.snapshots)
+
+    def stop_at(self, op, path, body):
+        self.w.silent.add(op)
+
+        def ask():
+            try:
+                self.a.api("POST", f"/v1/sandboxes/work/{path}", body)
+            except OSError:
+                pass
+        t = threading.Thread(target=ask, daemon=True)
+        self.w.seen.clear()
+        t.start()
+        harness.wait_for("it is asked",
+                         lambda: (op, self.box) in self.w.seen)
+        self.a.kill()
+        self.w.silent.clear()
+        t.join(20)
+        self.a.start()
+
+    def test_killed_at_the_snapshot(self):
+        self.stop_at(SNAPSHOT, "pause", {"disk_only": True})
+        self.assertEqual(self.show()["state"], "running")
+        self.assertEqual(self.w.snapshots, {})
+
+    def test_killed_at_the_kill(self):
+        self.stop_at(KILL, "pause", {"disk_only": True})
+        self.assertEqual(self.show()["state"], "suspended")
+        harness.wait_for("it ended", lambda: not self.w.boxes)
+        self.assertEqual(self.resume()["state"], "running")
+
+    def test_killed_at_the_launch(self):
+        self.suspend()
+        self.stop_at(LAUNCH, "resume", {})
+        self.assertEqual(self.show()["state"], "suspended")
+        self.assertEqual(len(self.w.snapshots), 1)
+        self.assertEqual(self.resume()["state"], "running")
+
+    def test_launch_fails_at_the_resume(self):
+        self.w.refuse[LAUNCH] = (28, "no room")
+        self.suspend()
+        self.resume(507)
+        self.assertEqual(self.show()["state"], "suspended")
+        del self.w.refuse[LAUNCH]
+        self.assertEqual(self.resume()["state"], "running")
+
+    def persistent(self):
+        self.a.rm("work")
+        self.box = self.a.create(name="work", persist=True)
+
+    def test_persistent_ends_by_itself(self):
+        self.persistent()
+        for _ in range(2):
+            self.w.snapshots[self.box] = self.box
+            self.w.notice_ended(self.box)
+            harness.wait_for("it is a disk",
+                             lambda: self.show()["state"] == "suspended")
+            self.restart()
+            self.assertEqual(self.resume()["state"], "running")
+            self.assertEqual(self.w.boxes[self.box].source, self.box)
+            harness.wait_for("its disk is its own",
+                             lambda: not self.w.snapshots)
+        self.a.rm("work")
+        self.assertEqual(self.a.ids(), [])
+
+    def test_persistent_over_a_reboot(self):
+        self.persistent()
+        self.w.snapshots[self.box] = self.box
+        self.reboot()
+        self.assertEqual(self.show()["state"], "suspended")
+        j = self.post("/v1/sandboxes/work/fork", {}, 201)
+        self.assertEqual(self.resume()["state"], "running")
+        harness.wait_for("its disk is its own", lambda: not self.w.snapshots)
+        self.a.rm(j["sandboxes"][0]["id"])
+
+    def test_persistent_whose_disk_is_gone(self):
+        self.persistent()
+        self.reboot()
+        self.assertEqual(self.get(f"/v1/sandboxes/{self.box}")["state"],
+                         "ended")
 
 
 if __name__ == "__main__":
