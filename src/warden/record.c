@@ -205,9 +205,10 @@ static void clear_group(void *ctx, unsigned slot)
 static int clear_volumes(struct warden *w, struct err *e)
 {
 	char id[ID_CAP] = "";
-	struct err none = { 0 };
 
 	while (store_volume_next(&w->store, id, id) == 0) {
+		struct err none = { 0 };
+
 		if (box_find(w, id))
 			continue;
 		if (store_volume_keep(&w->store, id, &none) == 0) {
