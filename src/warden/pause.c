@@ -85,16 +85,14 @@ static void frozen(struct pause *p)
 {
 	struct box *b = p->turn.box;
 	struct err e = { 0 };
+	bool heard = !p->turn.wt->conn->dead;
 
-	if (p->turn.wt->conn->dead) {
-		undo(p); /* nobody heard of it */
-	} else if (p->user) {
+	if (heard && p->user)
 		b->held_by = p->turn.wt->conn;
-	} else if (keep(b, true, &e) < 0) {
-		undo(p);
-	} else {
+	else if (heard && keep(b, true, &e) == 0)
 		reclaim_soon(b);
-	}
+	else
+		undo(p); /* of what nobody knows */
 	turn_end(&p->turn, &e);
 }
 
