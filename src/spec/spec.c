@@ -109,8 +109,8 @@ const struct spec_field spec_fields[] = {
 	  .flags = SPEC_PATCH,
 	  AT(auto_snapshot),
 	  .arg = "WHEN",
-	  .help = "snapshots that are taken by themselves: none, or exec, "
-		  "before each command" },
+	  .help = "snapshots by themselves: none, or exec, before each "
+		  "command" },
 	{ .name = "snapshot-keep",
 	  .kind = SPEC_NUMBER,
 	  .flags = SPEC_PATCH,
