@@ -176,13 +176,13 @@ static void on_packed(struct view_job *v, const struct err *e)
 
 static const struct view_ops pack_ops = { on_tar, on_packed };
 
-/* Theirs as it differs from the ancestor; the builtin takes its part of it. */
+/* What is to be put, by the same three sides that the plan was made of. */
 static void pack(struct merge *m)
 {
 	const struct view_question q = {
 		.work = VIEW_PACK,
-		.side = { &m->base.side, &m->theirs.side },
-		.flags = VIEW_LAYER,
+		.side = { &m->base.side, &m->theirs.side, &m->ours.side },
+		.flags = m->plan.prefer == PREFER_THEIRS ? VIEW_THEIRS : 0,
 		.paths = (const char *const *)m->paths.v,
 		.n_paths = m->paths.n,
 		.inner = true,

@@ -72,7 +72,7 @@ class Merge(Case):
             chmod 4750 mode; sudo chown 7:8 owner; rm tolink; ln -s x tolink
             rmdir todir; echo 1 > todir; rm f2d; mkdir f2d; echo 1 > f2d/in
             mkfifo pipe; echo 1 > h1; ln h1 h2; chmod 700 fresh
-            sudo touch -d @1000000000 src/new; mkdir odd; echo odd > 'odd/two
+            sudo touch -d @1000000000 src/new; echo 1 > src/.wh.a; mkdir odd; echo odd > 'odd/two
 lines'""")
         self.sh(parent, "echo mine > keep/ours; echo mine > src/own")
         want = self.tree(child).replace("./keep/ours regular file 644 "
@@ -256,6 +256,8 @@ class Conflicts(Case):
             "t\nt\nt\ns\nt\nt\nt\nt\n"
             "added\nboth\nd2\nd3\nd4\nmod_rm\nmode\nsame\ntype\n600\n"
             "d2:\nx\n\nd4:\nnew\n")
+        # What came back belongs to whom it did.
+        self.sh(two, "echo 1 > d4/mine; echo 1 > d2/mine; echo 1 > d4/new")
 
     def test_no_ancestor(self):
         self.i.import_image("tiny")  # another one, of the same name

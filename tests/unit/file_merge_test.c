@@ -205,6 +205,17 @@ static void test_parents(void)
 	      (st.st_mode & 07777) == 0750);
 	CHECK(stat("root/x/y", &st) == 0 && st.st_uid == 1001 &&
 	      (st.st_mode & 07777) == 0705);
+
+	/* One that was not sent is as the one above it. */
+	start();
+	mkdir("root/up", 0750);
+	if (chown("root/up", 1000, 1001) < 0)
+		abort();
+	line("+/up/mid/f");
+	add(TAR_FILE, "up/mid/f", "1");
+	CHECK(go() == 0);
+	CHECK(stat("root/up/mid", &st) == 0 && st.st_uid == 1000 &&
+	      st.st_gid == 1001 && (st.st_mode & 07777) == 0750);
 }
 
 /* Ours has a file or a link where theirs has a directory. */

@@ -444,18 +444,30 @@ static int dress_dir(int fd, const struct node *n)
 	return 0;
 }
 
-/* A directory that is missing, as the other side has it. */
+/* As the directory that it is in: nothing else is known of it. */
+static int dress_alike(int fd, int at)
+{
+	struct stat st;
+
+	if (fstat(at, &st) < 0 || fchown(fd, st.st_uid, st.st_gid) < 0 ||
+	    fchmod(fd, st.st_mode & 0777) < 0)
+		return -errno;
+	return 0;
+}
+
+/* A directory that is missing, as the other side has it if it was sent. */
 static int make_dir(const struct merge *m, int at, const char *name,
 		    const char *path)
 {
 	const struct node *n = find_node(m, path);
-	int fd, r = 0;
+	int fd, r;
 
-	if (mkdirat(at, name, 0755) < 0)
+	if (mkdirat(at, name, 0700) < 0)
 		return -errno;
 	fd = dir_open(at, name, true);
-	if (fd >= 0 && n && n->number == 0)
-		r = dress_dir(fd, n);
+	if (fd < 0)
+		return fd;
+	r = n && n->number == 0 ? dress_dir(fd, n) : dress_alike(fd, at);
 	if (r < 0)
 		close(fd);
 	return r < 0 ? r : fd;
