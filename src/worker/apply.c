@@ -82,49 +82,54 @@ static int copy_attrs(const struct visit *v, int from, int to, struct err *e)
 	return 0;
 }
 
-static int put_bytes(struct apply *a, const struct visit *v, int to,
-		     const char *p, size_t n, off_t at, struct err *e)
+struct copy {
+	struct apply *a;
+	const struct visit *v;
+	int from, to;
+};
+
+static int put_bytes(const struct copy *c, const char *p, size_t n, off_t at,
+		     struct err *e)
 {
 	while (n > 0) {
-		ssize_t put = pwrite(to, p, n, at);
+		ssize_t put = pwrite(c->to, p, n, at);
 
 		if (put < 0 && errno == EINTR)
 			continue;
 		if (put < 0)
-			return failed(v, "write", e);
+			return failed(c->v, "write", e);
 		p += put;
 		n -= (size_t)put;
 		at += put;
-		a->bytes += (size_t)put;
+		c->a->bytes += (size_t)put;
 	}
-	return say_alive(&a->l.say, e);
+	return say_alive(&c->a->l.say, e);
 }
 
 /* Holes stay holes. */
-static int copy_bytes(struct apply *a, const struct visit *v, int from, int to,
-		      struct err *e)
+static int copy_bytes(const struct copy *c, struct err *e)
 {
 	static char chunk[CHUNK];
 	off_t at = 0;
 	int r = 0;
 
 	while (r == 0) {
-		off_t data = lseek(from, at, SEEK_DATA);
+		off_t data = lseek(c->from, at, SEEK_DATA);
 		ssize_t n;
 
 		if (data < 0 && errno == ENXIO)
 			break;
 		at = data < 0 ? at : data;
-		n = pread(from, chunk, sizeof(chunk), at);
+		n = pread(c->from, chunk, sizeof(chunk), at);
 		if (n < 0)
-			return failed(v, "read", e);
+			return failed(c->v, "read", e);
 		if (n == 0)
 			break;
-		r = put_bytes(a, v, to, chunk, (size_t)n, at, e);
+		r = put_bytes(c, chunk, (size_t)n, at, e);
 		at += n;
 	}
-	if (r == 0 && ftruncate(to, (off_t)v->at[STATE].sx.stx_size) < 0)
-		return failed(v, "set its size", e);
+	if (r == 0 && ftruncate(c->to, (off_t)c->v->at[STATE].sx.stx_size) < 0)
+		return failed(c->v, "set its size", e);
 	return r;
 }
 
@@ -164,7 +169,7 @@ static int make_file(struct apply *a, const struct visit *v, struct err *e)
 		return failed(v, "create the file", e);
 	}
 	if (!share(v, from, fd))
-		r = copy_bytes(a, v, from, fd, e);
+		r = copy_bytes(&(struct copy){ a, v, from, fd }, e);
 	if (r == 0)
 		r = copy_attrs(v, from, fd, e);
 	return r < 0 ? r : finish(v, fd, S_ISUID | S_ISGID, e);

@@ -101,8 +101,15 @@ static uint64_t next_data(int fd, uint64_t at, uint64_t size)
 	return errno == ENXIO ? size : at;
 }
 
-static int same_bytes(struct walk *w, const struct visit *v, int a, int b,
-		      uint64_t size, bool *same, struct err *e)
+/* The two, open. */
+struct pair {
+	struct walk *w;
+	const struct visit *v;
+	int a, b;
+};
+
+static int same_bytes(const struct pair *p, uint64_t size, bool *same,
+		      struct err *e)
 {
 	static char one[CHUNK], two[CHUNK];
 	uint64_t at = 0;
@@ -112,33 +119,34 @@ static int same_bytes(struct walk *w, const struct visit *v, int a, int b,
 		size_t n;
 
 		if (size > SMALL) {
-			uint64_t first = next_data(a, at, size);
-			uint64_t other = next_data(b, at, size);
+			uint64_t first = next_data(p->a, at, size);
+			uint64_t other = next_data(p->b, at, size);
 
 			at = first < other ? first : other;
 		}
 		n = size - at < CHUNK ? (size_t)(size - at) : CHUNK;
 		if (n == 0)
 			break;
-		if ((r = read_at(v, a, one, n, at, e)) < 0 ||
-		    (r = read_at(v, b, two, n, at, e)) < 0)
+		if ((r = read_at(p->v, p->a, one, n, at, e)) < 0 ||
+		    (r = read_at(p->v, p->b, two, n, at, e)) < 0)
 			return r;
 		*same = memcmp(one, two, n) == 0;
 		at += n;
-		w->l->say.bytes += n;
-		r = say_alive(&w->l->say, e);
+		p->w->l->say.bytes += n;
+		r = say_alive(&p->w->l->say, e);
 		if (r < 0)
 			return r;
 	}
 	return 0;
 }
 
-static int same_content(struct walk *w, const struct visit *v, int a, int b,
-			uint64_t size, bool *same, struct err *e)
+static int same_content(const struct pair *p, uint64_t size, bool *same,
+			struct err *e)
 {
 	/* A small one is read as fast as it is asked for. */
-	*same = size == 0 || (size > SMALL && extents_are_one(a, b, size));
-	return *same ? 0 : same_bytes(w, v, a, b, size, same, e);
+	*same = size == 0 ||
+		(size > SMALL && extents_are_one(p->a, p->b, size));
+	return *same ? 0 : same_bytes(p, size, same, e);
 }
 
 static int same_target(const struct visit *v, unsigned a, unsigned b,
@@ -180,18 +188,18 @@ static int list_of(const struct visit *v, int fd, char *list, struct err *e)
 }
 
 /* Each attribute of `list` has the same value in both. */
-static int same_values(const struct visit *v, const char *list, int n, int a,
-		       int b, bool *same, struct err *e)
+static int same_values(const struct pair *p, const char *list, int n,
+		       bool *same, struct err *e)
 {
 	static char one[XATTR_LIST_MAX], two[XATTR_LIST_MAX];
 	int at;
 
 	for (at = 0; at < n; at += (int)strlen(list + at) + 1) {
-		ssize_t x = fgetxattr(a, list + at, one, sizeof(one));
-		ssize_t y = fgetxattr(b, list + at, two, sizeof(two));
+		ssize_t x = fgetxattr(p->a, list + at, one, sizeof(one));
+		ssize_t y = fgetxattr(p->b, list + at, two, sizeof(two));
 
 		if (x < 0)
-			return failed(v, "read an attribute", e);
+			return failed(p->v, "read an attribute", e);
 		*same = x == y && memcmp(one, two, (size_t)x) == 0;
 		if (!*same)
 			return 0;
@@ -200,19 +208,18 @@ static int same_values(const struct visit *v, const char *list, int n, int a,
 }
 
 /* Lists of the same length, and all of the one is in the other. */
-static int same_attrs(const struct visit *v, int a, int b, bool *same,
-		      struct err *e)
+static int same_attrs(const struct pair *p, bool *same, struct err *e)
 {
 	static char one[XATTR_LIST_MAX], two[XATTR_LIST_MAX];
-	int n = list_of(v, a, one, e), m;
+	int n = list_of(p->v, p->a, one, e), m;
 
 	if (n < 0)
 		return n;
-	m = list_of(v, b, two, e);
+	m = list_of(p->v, p->b, two, e);
 	if (m < 0)
 		return m;
 	*same = n == m;
-	return *same ? same_values(v, one, n, a, b, same, e) : 0;
+	return *same ? same_values(p, one, n, same, e) : 0;
 }
 
 /* --- entries --- */
@@ -222,6 +229,7 @@ static int compare_open(struct walk *w, const struct visit *v, unsigned a,
 {
 	AUTO_CLOSE int fa = walk_open(v, a), fb = walk_open(v, b);
 	const struct statx *sa = &v->at[a].sx, *sb = &v->at[b].sx;
+	const struct pair p = { w, v, fa, fb };
 	bool same = true;
 	int r = 0;
 
@@ -232,12 +240,12 @@ static int compare_open(struct walk *w, const struct visit *v, unsigned a,
 	if (v->at[a].type == FILE_REGULAR) {
 		same = sa->stx_size == sb->stx_size;
 		if (same)
-			r = same_content(w, v, fa, fb, sa->stx_size, &same, e);
+			r = same_content(&p, sa->stx_size, &same, e);
 	}
 	if (!same)
 		*what |= WHAT_CONTENT;
 	if (r == 0)
-		r = same_attrs(v, fa, fb, &same, e);
+		r = same_attrs(&p, &same, e);
 	if (r == 0 && !same)
 		*what |= WHAT_ATTRS;
 	return r;

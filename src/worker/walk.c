@@ -149,30 +149,35 @@ static int level_sys(const struct walk *w, int code, struct err *e)
 	return err_sys(e, "%.180s: open", w->path);
 }
 
+/* Where to look for a directory: of a side, and of its sandbox's layer. */
+struct spot {
+	int fd, upper_fd;
+	const char *rel;
+};
+
+static int open_dir(struct walk *w, int from_fd, const char *rel, int *out,
+		    struct err *e)
+{
+	int fd = tree_open(from_fd, rel, O_RDONLY | O_DIRECTORY, 0);
+
+	if (fd < 0 && fd != -ENOENT && fd != -ENOTDIR)
+		return level_sys(w, -fd, e);
+	*out = fd < 0 ? -1 : fd;
+	return 0;
+}
+
 /*
  * Opens the directory of the level, by its path from the root or, when it was
  * just visited, by its name. A side that has no directory there stays closed.
  */
-static int open_side(struct walk *w, const struct look_side *s, int from_fd,
-		     int from_upper, const char *rel, int *fd, int *upper,
-		     struct err *e)
+static int open_side(struct walk *w, struct walk_level *v, unsigned side,
+		     const struct spot *at, struct err *e)
 {
-	const int flags = O_RDONLY | O_DIRECTORY;
-	int r;
+	int r = open_dir(w, at->fd, at->rel, &v->fd[side], e);
 
-	if (from_fd >= 0) {
-		r = tree_open(from_fd, rel, flags, 0);
-		if (r < 0 && r != -ENOENT && r != -ENOTDIR)
-			return level_sys(w, -r, e);
-		*fd = r < 0 ? -1 : r;
-	}
-	if (s->snap && from_upper >= 0 && *fd >= 0) {
-		r = tree_open(from_upper, rel, flags, 0);
-		if (r < 0 && r != -ENOENT)
-			return level_sys(w, -r, e);
-		*upper = r < 0 ? -1 : r;
-	}
-	return 0;
+	if (r < 0 || v->fd[side] < 0 || at->upper_fd < 0)
+		return r;
+	return open_dir(w, at->upper_fd, at->rel, &v->upper[side], e);
 }
 
 static int level_open(struct walk *w, struct walk_level *v, struct err *e)
@@ -186,9 +191,10 @@ static int level_open(struct walk *w, struct walk_level *v, struct err *e)
 		 v->path_len ? "/." : ".");
 	for (i = 0; i < w->n && r == 0; i++) {
 		const struct look_side *s = &w->l->side[i];
+		const struct spot at = { s->fd, s->snap ? s->upper_fd : -1,
+					 rel };
 
-		r = open_side(w, s, s->fd, s->upper_fd, rel, &v->fd[i],
-			      &v->upper[i], e);
+		r = open_side(w, v, i, &at, e);
 	}
 	return r;
 }
@@ -199,11 +205,13 @@ static int level_open_below(struct walk *w, struct walk_level *v,
 	unsigned i;
 	int r = 0;
 
-	for (i = 0; i < w->n && r == 0; i++)
+	for (i = 0; i < w->n && r == 0; i++) {
+		const struct spot at = { from->dir_fd[i], from->upper_fd[i],
+					 from->name };
+
 		if (from->at[i].type == FILE_DIRECTORY)
-			r = open_side(w, &w->l->side[i], from->dir_fd[i],
-				      from->upper_fd[i], from->name, &v->fd[i],
-				      &v->upper[i], e);
+			r = open_side(w, v, i, &at, e);
+	}
 	return r;
 }
 

@@ -7,6 +7,7 @@ import os
 import struct
 import tarfile
 import time
+import unittest
 
 import harness
 from harness import SLOW, wait_for
@@ -171,16 +172,15 @@ class Diff(State):
                          {"z": "content", "sparse": "content"})
 
     def test_many_files(self):
-        many = 40000 if os.environ.get("VIEW_MANY") else 4000
+        many = 80000 if os.environ.get("VIEW_MANY") else 4000
         box = self.launch(disk=512 << 20)
-        self.sh(box, f"mkdir t; cd t; i=0; while [ $i -lt {many} ]; do "
-                "mkdir -p d$((i % 100)); : >d$((i % 100))/f$i; i=$((i + 1)); "
-                "done")
+        self.sh(box, "mkdir t; cd t; for d in $(seq 50); do mkdir d$d; cd d$d; "
+                f"seq {many // 50} | xargs touch; cd ..; done")
         before = self.snap(box)
-        self.sh(box, "echo x >t/d7/f7")
+        self.sh(box, "echo x >t/d7/7")
         after = self.snap(box)
         began = time.monotonic()
-        self.assertEqual(self.whats(before, after), {"t/d7/f7": "content"})
+        self.assertEqual(self.whats(before, after), {"t/d7/7": "content"})
         print(f"# {many} files: {time.monotonic() - began:.2f} s")
 
 
@@ -484,6 +484,24 @@ class Hostile(State):
                 os.close(fd)
         self.remove(side[1])
 
+    def test_the_warden_dies(self):
+        """Its workers end with it, and hold nothing any more."""
+        side = self.after("truncate -s 1099511627776 f; echo x >>f")
+        ask, out = self.link.start(READ, side)
+        os.write(ask, question(["/home/user/f"]))
+        os.close(ask)
+        os.read(out, 100)
+        self.i.kill_role("carrel-warden")
+        wait_for("the worker ends", lambda: not
+                 self.i.pids().get("carrel-worker"), 10 * SLOW)
+        os.close(out)
+        self.i.wait_ready()
+        self.link = Views(self.i)
+        self.assertNotEqual(self.link.code(SNAPSHOT_REMOVE, side[1]), EBUSY)
+        wait_for("its group is gone", lambda: not [
+            g for g in self.i.cgroups() if os.path.basename(g)[:1] == "b"],
+            20 * SLOW)
+
     def test_trees(self):
         """Deep, in circles, with fifos, unreadable."""
         script = """mkdir deep; cd deep; i=0
@@ -504,6 +522,20 @@ class Hostile(State):
             PACK, two, paths=["/home/user"]))).getnames()
         self.assertIn(f"home/user/{bottom}", names)
         self.assertFalse([n for n in names if n.startswith("home/user/proc/")])
+
+    @unittest.skipUnless(os.environ.get("VIEW_MANY"), "VIEW_MANY is not set")
+    def test_a_million_names(self):
+        """In one directory, on both sides."""
+        box = self.launch(disk=1536 << 20, mem=1 << 30)
+        self.sh(box, "mkdir m")
+        for n in range(1, 1000001, 50000):
+            self.sh(box, f"cd m; seq {n} {n + 49999} | xargs touch")
+        one = self.snap(box)
+        self.sh(box, "touch m/0; rm m/7")
+        two = self.snap(box)
+        began = time.monotonic()
+        self.assertEqual(self.whats(one, two), {"m/0": "type", "m/7": "type"})
+        print(f"# a million names: {time.monotonic() - began:.1f} s")
 
     def test_too_deep(self):
         """Deeper than a path can say: refused, and said."""
