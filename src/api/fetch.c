@@ -1,6 +1,7 @@
 #include "api/fetch.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 
 #include "api/api.h"
@@ -135,6 +136,9 @@ static int watch(struct fetch *f, int fds[FD_PASS_MAX])
 	r = fd_set_nonblock(fds[0], true);
 	if (r == 0)
 		r = fd_set_nonblock(fds[1], true);
+	/* Fewer wake-ups; the limit of the host may be smaller. */
+	(void)fcntl(fds[0], F_SETPIPE_SZ, 1 << 20);
+	(void)fcntl(fds[1], F_SETPIPE_SZ, 1 << 20);
 	if (r == 0)
 		r = io_add(&f->api->loop, &f->to, fds[0], 0, on_room);
 	if (r < 0) {

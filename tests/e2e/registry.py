@@ -100,7 +100,8 @@ class Fake(socketserver.ThreadingMixIn, http.server.HTTPServer):
     """Serves what is in `manifests` ({reference: (type, bytes)}) and `blobs`.
 
     auth: None, "basic" or "token" (user "me", password "secret").
-    cut: bytes of a blob after which the connection breaks, once each.
+    cut: bytes of a blob after which the connection breaks, once.
+    lose: so many pieces of uploads are taken in part and answered 503.
     """
     daemon_threads = True
 
@@ -109,7 +110,8 @@ class Fake(socketserver.ThreadingMixIn, http.server.HTTPServer):
         self.manifests, self.blobs, self.seen = {}, {}, []
         self.auth = self.realm = self.redirect = self.cut = None
         self.ignore_range = False
-        self.fail_next = 0
+        self.fail_next = self.lose = 0
+        self.uploads = {}
         self.token = "T" + os.urandom(8).hex()
         self.scheme = "http"
         if context:
@@ -175,6 +177,9 @@ class FakeHandler(http.server.BaseHTTPRequestHandler):
 
     def do_GET(self):
         s = self.server
+        if "/uploads/" in self.path:
+            self.upload()
+            return
         s.seen.append((self.command, self.path, dict(self.headers)))
         if s.fail_next:
             s.fail_next -= 1
@@ -191,6 +196,46 @@ class FakeHandler(http.server.BaseHTTPRequestHandler):
             else:
                 self.answer(404, b'{"errors": [{"message": "unknown"}]}')
     do_HEAD = do_GET
+
+    def upload(self):
+        """POST, PATCH, GET and PUT of one, as the distribution protocol says."""
+        s = self.server
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        s.seen.append((self.command, self.path, dict(self.headers)))
+        if not self.allowed():
+            return
+        path, _, query = self.path.partition("?")
+        if "/manifests/" in path:
+            ref = path.rpartition("/")[2]
+            s.manifests[ref] = (self.headers["Content-Type"], body)
+            self.answer(201, Location=path)
+            return
+        if self.command == "POST":
+            path += os.urandom(4).hex()
+            s.uploads[path] = b""
+        elif self.command == "PATCH":
+            start, end = map(int, self.headers["Content-Range"].split("-"))
+            if start != len(s.uploads[path]) or end - start + 1 != len(body):
+                self.answer(416)
+                return
+            if s.lose:
+                s.lose -= 1
+                s.uploads[path] += body[:len(body) // 2]
+                self.answer(503)
+                return
+            s.uploads[path] += body
+        elif self.command == "PUT":
+            data = s.uploads.pop(path) + body
+            wanted = urllib.parse.parse_qs(query)["digest"][0]
+            if digest(data) != wanted:
+                self.answer(400)
+                return
+            s.blobs[wanted] = data
+        have = len(s.uploads.get(path, b""))
+        self.answer({"POST": 202, "PATCH": 202, "GET": 204, "PUT": 201}
+                    [self.command], Location=path,
+                    Range=f"0-{have - 1 if have else 0}")
+    do_POST = do_PATCH = do_PUT = upload
 
     def blob(self, data):
         s, start = self.server, 0

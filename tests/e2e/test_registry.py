@@ -38,7 +38,7 @@ class RegistryCase(harness.Case):
         for r in (self.r, self.other, self.stranger):
             r.manifests, r.blobs, r.seen = {}, {}, []
             r.auth = r.realm = r.redirect = r.cut = None
-            r.ignore_range, r.fail_next = False, 0
+            r.ignore_range, r.fail_next, r.lose = False, 0, 0
 
     def pull(self, reference, name="pulled", **more):
         return self.i.api("POST", f"/v1/images/{name}/pull",
@@ -267,6 +267,93 @@ class Pull(RegistryCase):
         c.close()
         wait_for("no worker", lambda: not self.i.pids().get("carrel-fetch"), 20)
         gate.set()
+
+    def test_the_worker_dies(self):
+        image = self.image()
+        gate = threading.Event()
+        d = image.layers[1]["digest"]
+        whole, self.r.cut = self.r.blobs[d], 100000
+        self.r.blobs[d] = Slow(whole, 100000, gate)
+        done = []
+        t = threading.Thread(target=lambda: done.append(
+            self.pull(f"{self.r.host}/x:1")))
+        t.start()
+        wait_for("a part", lambda: d[7:] + ".part" in self.blobs(), 20)
+        self.i.kill_role("carrel-fetch")
+        t.join(30)
+        gate.set()
+        self.assertEqual((done[0].status, done[0].json["error"]),
+                         (502, "registry_failed"))
+        self.r.blobs[d], self.r.cut = whole, None
+        self.pulls(f"{self.r.host}/x:1")
+
+    def test_at_once(self):
+        """Two that want the same blobs, and four are all that there may be."""
+        image = self.image()
+        gate = threading.Event()
+        d = image.layers[1]["digest"]
+        self.r.cut = 100000
+        self.r.blobs[d] = Slow(self.r.blobs[d], 100000, gate)
+        done = []
+        threads = [threading.Thread(target=lambda n=n: done.append(self.pull(
+            f"{self.r.host}/x:1", f"once-{n}"))) for n in range(4)]
+        for t in threads:
+            t.start()
+        wait_for("workers", lambda: len(
+            self.i.pids().get("carrel-fetch", [])) == 4, 20)
+        self.fails(503, "try_again", f"{self.r.host}/x:1")
+        gate.set()
+        for t in threads:
+            t.join(30)
+        self.assertEqual([r.status for r in done], [201] * 4, done)
+        self.assertLessEqual(self.got().count(d), 2)
+
+    def test_lines(self):
+        image = self.image()
+        r = self.i.api("POST", "/v1/images/lines/pull",
+                       {"reference": f"{self.r.host}/x:1"},
+                       {"Accept": "application/x-ndjson"})
+        lines = [json.loads(x) for x in r.body.splitlines()]
+        self.assertEqual(lines[0], {"progress": {"step": "manifest"}})
+        self.assertEqual(lines[-1]["done"]["name"], "lines")
+        steps = [x["progress"]["step"] for x in lines[:-1]]
+        self.assertIn("fetch", steps)
+        last = [x["progress"] for x in lines[:-1]
+                if x["progress"]["step"] == "fetch"][-1]
+        self.assertEqual((last["blobs"], last["total"]), (
+            3, sum(len(b) for b in image.blobs.values())))
+        r = self.i.api("POST", "/v1/images/lines/pull",
+                       {"reference": f"{self.r.host}/x:none"},
+                       {"Accept": "application/x-ndjson"})
+        error = json.loads(r.body.splitlines()[-1])["error"]
+        self.assertEqual((r.status, error["code"], error["error"]),
+                         (200, 404, "not_found"))
+
+    def test_for_the_operator(self):
+        """A key of a project neither pulls nor pushes nor saves."""
+        key = self.i.api("POST", "/v1/keys", {
+            "name": "k", "scope": "admin", "project": "p"}).json["key"]
+        for path in ("/v1/images/x/pull", "/v1/images/x/push", "/v1/images/x"):
+            r = self.i.api("POST", path, {}, {"Authorization": f"Bearer {key}"})
+            self.assertEqual((r.status, r.json["error"]), (403, "forbidden"))
+
+    def test_push_loses_pieces(self):
+        """What an upload lost on the way is asked for, and sent again."""
+        layers = registry.tiny_layers({"big": os.urandom(18 << 20)})
+        r = self.i.api("PUT", "/v1/images/big",
+                       registry.layout(registry.Image(layers, zipped=False)))
+        self.assertEqual(r.status, 201, r)
+        self.r.auth, self.r.lose = "token", 2
+        r = self.i.api("POST", "/v1/images/big/push", {
+            "reference": f"{self.r.host}/big:1", "username": "me",
+            "password": "secret"})
+        self.assertEqual(r.status, 200, r)
+        self.assertEqual(r.json["digest"],
+                         registry.digest(self.r.manifests["1"][1]))
+        sent = [path for method, path, _ in self.r.seen if method == "PATCH"]
+        self.assertGreaterEqual(len(sent), 5)
+        self.pulls(f"{self.r.host}/big:1", "big2", username="me",
+                   password="secret")
 
     def test_room(self):
         """The cache has a limit: the oldest go, and too much is refused."""
