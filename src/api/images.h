@@ -25,7 +25,8 @@ struct image {
 	uint64_t size, entries, created_ms;
 	json_t *config;              /* see image_config.h; or NULL */
 	char cache[IMAGE_CACHE_CAP]; /* the build step that made it, or "" */
-	struct oci_blob packed;      /* its layer for others, if it was made */
+	/* Its layer for others, if it was made: plain, and packed. */
+	struct oci_layer layers[2];
 	bool removing;
 	uint64_t seen; /* last reconciliation that found it */
 };

@@ -50,6 +50,8 @@ static enum view_next on_record(struct view_job *v, const struct view_record *r)
 	struct pack *p = container_of(v, struct pack, job);
 	struct err e = { 0 };
 
+	if (r->kind == VIEW_SUM)
+		oci_digest_text(p->layer.diff_id, r->sum);
 	if (r->kind != VIEW_DATA)
 		return VIEW_GO_ON;
 	if (blob_write_add(&p->write, r->data.p, r->data.n, &e) < 0) {
@@ -69,16 +71,17 @@ static void on_ended(struct view_job *v, const struct err *why)
 	struct err e = *why;
 
 	p->layer.blob.size = p->write.at;
-	if (e.code == 0)
-		(void)!blob_write_end(&p->write, p->layer.blob.digest, &e);
-	if (e.code) {
+	if (e.code == 0 && p->gzip != !!*p->layer.diff_id)
+		err_set(&e, EIO, "the worker did not say what it packed");
+	if (e.code || blob_write_end(&p->write, p->layer.blob.digest, &e) < 0) {
 		p->done(p, &e);
 		return;
 	}
-	memcpy(p->layer.diff_id, p->layer.blob.digest, OCI_DIGEST_CAP);
+	if (!p->gzip)
+		memcpy(p->layer.diff_id, p->layer.blob.digest, OCI_DIGEST_CAP);
 	blob_use(p->api, &p->use, p->layer.blob.digest);
 	if (img)
-		img->packed = p->layer.blob;
+		img->layers[p->gzip] = p->layer;
 	finish(p);
 }
 
@@ -102,23 +105,25 @@ int pack_begin(struct pack *p, struct api *a, const struct image *img,
 	       const char *project,
 	       void (*done)(struct pack *p, const struct err *e), struct err *e)
 {
+	const struct oci_layer *had = &img->layers[p->gzip];
 	struct view_side side = { 0 };
-	const struct view_question q = { .work = VIEW_PACK, .side = { &side } };
+	const struct view_question q = { .work = VIEW_PACK,
+					 .flags = p->gzip ? VIEW_GZIP : 0,
+					 .side = { &side } };
 
 	p->api = a;
 	p->done = done;
 	p->write.fd = -1;
 	describe(p, img);
 	/* Images never change: what was packed before is what it is. */
-	if (*img->packed.digest && blob_has(a, &img->packed)) {
-		p->layer.blob = img->packed;
-		memcpy(p->layer.diff_id, img->packed.digest, OCI_DIGEST_CAP);
-		blob_use(a, &p->use, img->packed.digest);
+	if (*had->blob.digest && blob_has(a, &had->blob)) {
+		p->layer = *had;
+		blob_use(a, &p->use, had->blob.digest);
 		timer_set(&a->loop, &p->soon, 0, on_soon);
 		return 0;
 	}
 	snprintf(p->layer.blob.media_type, sizeof(p->layer.blob.media_type),
-		 "%s", OCI_MEDIA_LAYER);
+		 "%s", p->gzip ? OCI_MEDIA_LAYER_GZIP : OCI_MEDIA_LAYER);
 	memcpy(side.image, img->id, ID_CAP);
 	if (blob_write_new(&p->write, a, e) < 0 ||
 	    view_job_start(&p->job, a, project, &q, &ops, e) < 0) {

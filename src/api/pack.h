@@ -1,7 +1,8 @@
 /*
  * An image as it leaves this host: one layer, which is a blob, with a config
- * and a manifest made for it. The layer is plain: what is sent over a network
- * may be packed on the way, and no time is spent here.
+ * and a manifest made for it. A worker reads the image, and packs it (gzip) if
+ * it goes far; that it says the truth about what it packed is checked by who
+ * gets it.
  */
 #pragma once
 
@@ -20,6 +21,7 @@ struct pack {
 	struct api *api;
 	/* From the loop, once; `e->code` 0: all below is there. */
 	void (*done)(struct pack *p, const struct err *e);
+	bool gzip; /* the layer is packed */
 	/* Bytes so far; may be NULL. */
 	void (*progress)(struct pack *p, uint64_t bytes);
 
@@ -37,7 +39,7 @@ struct pack {
 	struct timer soon;
 };
 
-/* `project` is whom the work counts for. */
+/* `project` is whom the work counts for; p->gzip and p->progress are set. */
 int pack_begin(struct pack *p, struct api *a, const struct image *img,
 	       const char *project,
 	       void (*done)(struct pack *p, const struct err *e),

@@ -269,6 +269,7 @@ static int begin(struct push *p, struct err *e)
 			       "digest is what it is",
 			       p->ask.text);
 	p->pack.progress = on_packing;
+	p->pack.gzip = true;
 	return pack_begin(&p->pack, p->api, img, who_project(&p->who),
 			  on_packed, e);
 }

@@ -54,6 +54,7 @@ static bool take(struct view_job *v, const struct view_record *r)
 	case VIEW_STEP:
 	case VIEW_DATA:
 	case VIEW_SPACED:
+	case VIEW_SUM:
 		break;
 	case VIEW_PROGRESS:
 		return true;

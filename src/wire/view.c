@@ -191,6 +191,19 @@ static bool get_error(struct unpack *u, struct view_record *r)
 	return true;
 }
 
+static void put_sum(struct buf *b, const struct view_record *r)
+{
+	buf_add(b, r->sum, VIEW_SUM_LEN);
+}
+
+static bool get_sum(struct unpack *u, struct view_record *r)
+{
+	size_t n;
+
+	r->sum = unpack_rest(u, &n);
+	return n == VIEW_SUM_LEN;
+}
+
 static const struct {
 	void (*put)(struct buf *b, const struct view_record *r);
 	bool (*get)(struct unpack *u, struct view_record *r);
@@ -202,6 +215,7 @@ static const struct {
 	[VIEW_SPACED] = { put_space, get_space },
 	[VIEW_DONE] = { put_done, get_done },
 	[VIEW_ERROR] = { put_error, get_error },
+	[VIEW_SUM] = { put_sum, get_sum },
 };
 static_assert(ARRAY_LEN(kinds) == VIEW_KINDS, "every kind is read");
 

@@ -35,6 +35,7 @@ enum {
 	VIEW_ASK_MAX = 256 * 1024,
 	VIEW_DATA_MAX = 64 * 1024, /* bytes of one VIEW_DATA */
 	VIEW_RECORD_MAX = 80 * 1024,
+	VIEW_SUM_LEN = 32,
 };
 
 /*
@@ -46,7 +47,8 @@ enum {
 enum view_flags {
 	VIEW_LAYER = 1,  /* an OCI layer, with whiteouts */
 	VIEW_THEIRS = 2, /* of a merge: theirs of conflicts, too */
-	VIEW_FLAGS_ALL = 3,
+	VIEW_GZIP = 4,   /* of one or two sides: packed; VIEW_SUM comes last */
+	VIEW_FLAGS_ALL = 7,
 };
 
 enum view_kind {
@@ -57,6 +59,7 @@ enum view_kind {
 	VIEW_SPACED,   /* u64 bytes, u64 shared bytes, u64 entries */
 	VIEW_DONE,
 	VIEW_ERROR, /* u32 errno, str message */
+	VIEW_SUM,   /* 32 bytes: the SHA-256 of the tar before it was packed */
 	VIEW_KINDS
 };
 
@@ -106,6 +109,7 @@ struct view_record {
 		struct {
 			uint64_t bytes, shared, entries;
 		} space;
+		const uint8_t *sum; /* points into what was read */
 		struct err err;
 	};
 };

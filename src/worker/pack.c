@@ -19,6 +19,7 @@
 #include "worker/look.h"
 #include "worker/merge.h"
 #include "worker/walk.h"
+#include "worker/zip.h"
 
 enum { CHUNK = 64 * 1024 };
 #define WHITEOUT ".wh."
@@ -272,12 +273,21 @@ static int pack_walk(struct look *l, struct err *e)
 int look_pack(struct look *l, struct err *e)
 {
 	static const char end[2 * TAR_BLOCK];
+	static struct zip zip;
 	int r;
 
 	if ((l->n == 2) != !!(l->ask.flags & VIEW_LAYER) ||
-	    (l->n != 3 && l->ask.flags & VIEW_THEIRS))
+	    (l->n != 3 && l->ask.flags & VIEW_THEIRS) ||
+	    (l->n == 3 && l->ask.flags & VIEW_GZIP))
 		return err_set(e, EINVAL, "not flags for %u states", l->n);
+	if (l->ask.flags & VIEW_GZIP) {
+		r = zip_open(&zip, &l->say, e);
+		if (r < 0)
+			return r;
+	}
 	r = pack_walk(l, e);
 	links_done(&links);
-	return r < 0 ? r : say_data(&l->say, end, sizeof(end), e);
+	if (r == 0)
+		r = say_data(&l->say, end, sizeof(end), e);
+	return r < 0 || !l->say.zip ? r : zip_end(&zip, e);
 }

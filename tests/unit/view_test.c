@@ -1,6 +1,7 @@
 #include "wire/view.h"
 
 #include <errno.h>
+#include <string.h>
 
 #include "check.h"
 
@@ -212,6 +213,22 @@ static void test_ask(void)
 	buf_done(&b);
 }
 
+static void test_sum(void)
+{
+	uint8_t sum[VIEW_SUM_LEN] = { 1, 2, 3 };
+	struct view_record r = { .kind = VIEW_SUM, .sum = sum }, q = { 0 };
+	struct buf b = { 0 };
+
+	view_record_put(&b, &r);
+	CHECK(view_record_get(&b, &q) == (int)buf_len(&b));
+	CHECK(q.kind == VIEW_SUM && memcmp(q.sum, sum, sizeof(sum)) == 0);
+	/* One byte less. */
+	b.len--;
+	b.p[0]--;
+	CHECK(view_record_get(&b, &q) == -EBADMSG);
+	buf_done(&b);
+}
+
 int main(void)
 {
 	test_change();
@@ -221,5 +238,6 @@ int main(void)
 	test_error();
 	test_cut();
 	test_ask();
+	test_sum();
 	return CHECK_DONE();
 }
