@@ -264,8 +264,8 @@ int drive_purge(struct api *a, const struct drive_who *by, const char *project,
 	if (r == 0)
 		return err_set(e, ENOENT, "the drive has no file %.180s", path);
 	if (r > 0)
-		r = registry_drive_forget(&a->registry, project, path,
-					  last.version, note_gone, &gone, e);
+		r = registry_drive_forget(&a->registry, &last, note_gone, &gone,
+					  e);
 	if (r < 0) {
 		free(gone.v);
 		return r;

@@ -266,23 +266,35 @@ static void on_removed(struct warden_call *c, const struct warden_rep *rep,
 	work_done(w, "volume.remove", &old, 204, NULL);
 }
 
+/* NULL with an error: it is not there, or somebody needs it. */
+static struct volume *find_free(struct api *a, const struct call *call,
+				struct err *e)
+{
+	struct volume *v = volume_find(a, &call->who, call->arg[0], e);
+	const struct sandbox *user = v ? volume_user(a, v) : NULL;
+
+	if (!v)
+		return NULL;
+	if (!v->making && !v->removing && !user)
+		return v;
+	if (user)
+		err_set(e, EBUSY, "sandbox %s has volume '%s': remove it first",
+			user->id, v->name);
+	else
+		err_set(e, EBUSY, "volume '%s' is being %s", v->name,
+			v->making ? "made" : "removed");
+	return NULL;
+}
+
 static void h_remove(struct api *a, struct http_conn *c,
 		     const struct call *call)
 {
 	struct err e = { 0 };
-	struct volume *v = volume_find(a, &call->who, call->arg[0], &e);
-	const struct sandbox *user = v ? volume_user(a, v) : NULL;
+	struct volume *v = find_free(a, call, &e);
 	struct volume_work *w;
 
-	if (v && (v->making || v->removing))
-		err_set(&e, EBUSY, "volume '%s' is being %s", v->name,
-			v->making ? "made" : "removed");
-	else if (user)
-		err_set(&e, EBUSY,
-			"sandbox %s has volume '%s': remove it first", user->id,
-			v->name);
 	/* From here on it is gone, also after a crash. */
-	if (e.code || registry_volume_made(&a->registry, v->id, 0, &e) < 0) {
+	if (!v || registry_volume_made(&a->registry, v->id, 0, &e) < 0) {
 		reply_err(a, c, &e);
 		return;
 	}

@@ -162,10 +162,11 @@ static bool wants(const struct spec *spec, const char *name,
 	const json_t *one;
 	size_t i;
 
-	json_array_foreach (spec->volumes, i, one)
+	json_array_foreach (spec->volumes, i, one) {
 		if (volume_mount_parse(json_string_value(one), m) == 0 &&
 		    strcmp(m->name, name) == 0)
 			return true;
+	}
 	return false;
 }
 

@@ -395,8 +395,9 @@ static void print_files(const struct drive *d, const json_t *files)
 		return;
 	}
 	table_init(&t, titles, ARRAY_LEN(titles));
-	json_array_foreach (files, i, f)
+	json_array_foreach (files, i, f) {
 		file_row(&t, f);
+	}
 	table_print(&t);
 	table_done(&t);
 }

@@ -246,9 +246,10 @@ const struct verb all_verbs[] = {
 	  .args = "[OPTIONS] FILE",
 	  .help = "save what this installation knows in one file (root)",
 	  .notes = "Projects, keys, usage, the log with its public key, and "
-		   "the configuration. Images and\n"
-		   "sandboxes are not in it, nor the key that signs the log. "
-		   "The daemon must run.",
+		   "the configuration. Images,\n"
+		   "sandboxes, volumes and the bytes of the drive are not in "
+		   "it, nor the key that signs\n"
+		   "the log. The daemon must run.",
 	  .examples = PRODUCT " backup /var/backups/" PRODUCT
 			      "-$(date +%F).tar\n" },
 	{ .name = "restore",

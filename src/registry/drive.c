@@ -45,21 +45,21 @@ static void put_range(struct registry *r, enum registry_stmt which,
 	put_u64(r->st[which], 3, last);
 }
 
-static int forget_rows(struct registry *r, const char *project,
-		       const char *path, uint64_t last, drive_object_fn *gone,
-		       void *arg, struct err *e)
+static int forget_rows(struct registry *r, const struct drive_row *of,
+		       uint64_t last, drive_object_fn *gone, void *arg,
+		       struct err *e)
 {
 	const enum registry_stmt old = ST_DRIVE_OLD;
 	int rc;
 
-	put_range(r, old, project, path, last);
+	put_range(r, old, of->project, of->path, last);
 	while ((rc = stmt_row(r, old, "look for old versions", e)) == 1)
 		if (gone(arg, get_text(r->st[old], 0), get_u64(r->st[old], 1)))
 			break;
 	stmt_reset(r, old);
 	if (rc < 0)
 		return rc;
-	put_range(r, ST_DRIVE_FORGET, project, path, last);
+	put_range(r, ST_DRIVE_FORGET, of->project, of->path, last);
 	return stmt_run(r, ST_DRIVE_FORGET, "forget old versions", e);
 }
 
@@ -75,16 +75,14 @@ int registry_drive_add(struct registry *r, const struct drive_row *row,
 	if (rc == 0) {
 		rc = insert(r, row, e);
 		if (rc == 0 && forget > 0)
-			rc = forget_rows(r, row->project, row->path, forget,
-					 gone, arg, e);
+			rc = forget_rows(r, row, forget, gone, arg, e);
 		rc = registry_end(r, rc, e);
 	}
 	stmt_quick(r);
 	return rc;
 }
 
-int registry_drive_forget(struct registry *r, const char *project,
-			  const char *path, uint64_t last,
+int registry_drive_forget(struct registry *r, const struct drive_row *last,
 			  drive_object_fn *gone, void *arg, struct err *e)
 {
 	int rc = stmt_durable(r, e);
@@ -92,10 +90,10 @@ int registry_drive_forget(struct registry *r, const char *project,
 	if (rc < 0)
 		return rc;
 	rc = registry_begin(r, e);
-	if (rc == 0)
-		rc = registry_end(
-			r, forget_rows(r, project, path, last, gone, arg, e),
-			e);
+	if (rc == 0) {
+		rc = forget_rows(r, last, last->version, gone, arg, e);
+		rc = registry_end(r, rc, e);
+	}
 	stmt_quick(r);
 	return rc;
 }

@@ -31,9 +31,8 @@ typedef int drive_object_fn(void *arg, const char *sha256, uint64_t size);
 int registry_drive_add(struct registry *r, const struct drive_row *row,
 		       uint64_t forget, drive_object_fn *gone, void *arg,
 		       struct err *e) MUST_CHECK;
-/* All versions of a path up to `last`, the same way. */
-int registry_drive_forget(struct registry *r, const char *project,
-			  const char *path, uint64_t last,
+/* All versions of a path up to that of `last`, the same way. */
+int registry_drive_forget(struct registry *r, const struct drive_row *last,
 			  drive_object_fn *gone, void *arg,
 			  struct err *e) MUST_CHECK;
 /* 1 when there is one; `version` 0: the newest, which may be a removal. */

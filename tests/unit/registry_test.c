@@ -632,7 +632,7 @@ static void test_drive(void)
 	CHECK(registry_drive_next(&r, &below, &row, &e) == 0);
 	below.removed = true;
 	CHECK(registry_drive_next(&r, &below, &row, &e) == 1 && row.removed);
-	CHECK(registry_drive_forget(&r, "p", "a/x", 3, see_gone, &s, &e) == 0);
+	CHECK(registry_drive_forget(&r, &row, see_gone, &s, &e) == 0);
 	CHECK_STR(s.names, "s1,s2,");
 	CHECK(registry_drive_refers(&r, "p", "s2", &e) == 1);
 	CHECK(registry_drive_next(&r, &below, &row, &e) == 0);
