@@ -1,7 +1,9 @@
 # suite: sanitized
 """The drive: files of a project that outlive its sandboxes, with versions."""
 
+import contextlib
 import hashlib
+import http.client
 import json
 import os
 import struct
@@ -247,6 +249,42 @@ class Drive(DriveCase):
         self.assertEqual(self.get("kept"), b"kept")
         self.assertEqual(self.list()["used_bytes"], 4)
 
+    def test_crashes_under_load(self):
+        """Whenever the role dies: what was answered is there, and whole."""
+        answered, stop = {}, threading.Event()
+
+        def put_on(who):
+            n = 0
+            while not stop.is_set():
+                n += 1
+                data = b"%d %d " % (who, n) * 500
+                with contextlib.suppress(OSError, http.client.HTTPException):
+                    r = self.i.api("PUT", f"/v1/drive/files/{who}/{n}", data)
+                    if r.status == 200:
+                        answered[f"{who}/{n}"] = data
+        threads = [threading.Thread(target=put_on, args=(w,))
+                   for w in range(3)]
+        for t in threads:
+            t.start()
+        for _ in range(5):
+            before = len(answered)
+            wait_for("some are answered", lambda: len(answered) > before + 3,
+                     20 * SLOW)
+            self.i.kill_role("carrel-api")
+        stop.set()
+        for t in threads:
+            t.join()
+        self.i.wait_ready()
+        for path, data in answered.items():
+            self.assertEqual(self.get(path), data)
+        # Of what was not answered, all is there or nothing.
+        rows = self.list("?recursive=true")
+        self.assertIsNone(rows["next"])
+        self.assertEqual(self.contents(), sorted(
+            "default_" + e["sha256"] for e in rows["entries"]))
+        self.assertEqual(rows["used_bytes"],
+                         sum(e["size"] for e in rows["entries"]))
+
     def test_lost_content(self):
         self.put("f", b"gone")
         os.unlink(f"{self.i.state_dir}/drive/default_{sha(b'gone')}")
@@ -419,6 +457,20 @@ class Inside(DriveCase):
         box = self.box("/:rw")
         self.i.kill_role("carrel-api")
         self.i.wait_ready()
+        wait_for("it is back", lambda: self.i.sh(
+            box, "echo 1 | drive put - f").returncode == 0, 30 * SLOW)
+        self.assertEqual(self.get("f"), b"1\n")
+
+    def test_other_lives(self):
+        """A sandbox that was rolled back, or resumed, has its door again."""
+        box = self.box("/:rw")
+        r = self.i.api("POST", f"/v1/sandboxes/{box}/snapshots", {"name": "s"})
+        self.assertEqual(r.status, 201, r)
+        for path, body in (("rollback", {"snapshot": "s"}),
+                           ("pause", {"disk_only": True}), ("resume", {}),
+                           ("pause", {}), ("resume", {})):
+            r = self.i.api("POST", f"/v1/sandboxes/{box}/{path}", body)
+            self.assertEqual(r.status, 200, (path, r))
         wait_for("it is back", lambda: self.i.sh(
             box, "echo 1 | drive put - f").returncode == 0, 30 * SLOW)
         self.assertEqual(self.get("f"), b"1\n")
