@@ -27,6 +27,10 @@ static json_t *box_head(const struct sandbox *s)
 
 	if (s->state == BOX_PAUSED)
 		json_object_set_new(j, "paused", pause_json(s));
+	if (*s->parent)
+		json_object_set_new(j, "parent", json_string(s->parent));
+	if (*s->base)
+		json_object_set_new(j, "base", json_string(s->base));
 	return j;
 }
 

@@ -31,15 +31,9 @@ static void asked_gone(struct http_conn *c, void *owner)
 	free(q);
 }
 
-static void on_taken(struct snapshot_take *t, struct snapshot *snap,
-		     const struct err *e)
+/* Both are the request's end. */
+static void answer(struct asked *q, const struct snapshot *snap)
 {
-	AUTO_FREE struct asked *q = container_of(t, struct asked, take);
-
-	if (!snap) {
-		reply_err(q->api, q->conn, e);
-		return;
-	}
 	audit_reply(q->api, q->conn,
 		    &(struct audit){ .type = "snapshot.create",
 				     .box = box_by_id(q->api, snap->sandbox),
@@ -47,6 +41,25 @@ static void on_taken(struct snapshot_take *t, struct snapshot *snap,
 				     .request_id = http_request_id(q->conn),
 				     .data = snapshot_json(snap) },
 		    201, snapshot_json(snap));
+	free(q);
+}
+
+static void refuse(struct asked *q, const struct err *e)
+{
+	reply_err(q->api, q->conn, e);
+	free(q);
+}
+
+static void on_taken(struct snapshot_take *t, struct snapshot *snap,
+		     const struct err *e)
+{
+	struct asked *q = container_of(t, struct asked, take);
+
+	if (!snap) {
+		refuse(q, e);
+		return;
+	}
+	answer(q, snap);
 	snapshot_release(snap);
 }
 
@@ -76,14 +89,18 @@ static void take_body(struct http_conn *c, char *body, size_t n, void *owner)
 	json_t *j = parse_body(body, n, &e);
 	struct sandbox *s = j ? box_find(q->api, &q->who, q->ref, &e) : NULL;
 	int r = s ? take_name(j, &ask.name, &e) : -EINVAL;
+	struct snapshot *disk = NULL;
 
-	if (r == 0)
+	(void)c;
+	if (r == 0 && s->state == BOX_SUSPENDED)
+		disk = snapshot_promote(s, ask.name, &e);
+	else if (r == 0)
 		r = snapshot_take(&q->take, s, &ask, on_taken, &e);
 	json_decref(j);
-	if (r == 0)
-		return;
-	reply_err(q->api, c, &e);
-	free(q);
+	if (disk)
+		answer(q, disk);
+	else if (r < 0 || e.code)
+		refuse(q, &e);
 }
 
 static void h_snapshot_take(struct api *a, struct http_conn *c,

@@ -122,12 +122,16 @@ static int begin(struct update *u, struct err *e)
 
 	if (!s)
 		return -e->code;
-	if (s->state != BOX_RUNNING && s->state != BOX_PAUSED)
+	if (s->state != BOX_RUNNING && s->state != BOX_PAUSED &&
+	    s->state != BOX_SUSPENDED)
 		return err_set(e, EBUSY, "sandbox %s is %s", s->id,
 			       box_state_name(s->state));
 	spec_copy(&spec, &s->spec);
-	if (spec_patch(&spec, u->change, e) < 0 ||
-	    admit(u->api, &s->spec, &spec, e) < 0)
+	if (spec_patch(&spec, u->change, e) < 0)
+		return -e->code;
+	if (s->state == BOX_SUSPENDED) /* its next life is launched with it */
+		return 0;
+	if (admit(u->api, &s->spec, &spec, e) < 0)
 		return -e->code;
 	if (same_limits(&s->spec, &spec))
 		return 0;

@@ -83,6 +83,8 @@ const struct schema schemas[] = {
 		  { "degraded?", "boolean", "its agent broke the protocol" },
 		  { "created_at", "time", NULL },
 		  { "expires_at?", "time?", NULL },
+		  { "parent?", "string", "the sandbox whose fork it is" },
+		  { "base?", "string", "the snapshot that it started from" },
 		  { "spec?", "Spec", NULL },
 		  { "paused?", "Pause", "of one that is paused" },
 		  { "ended?", "End", "of one that is gone, for a day" },

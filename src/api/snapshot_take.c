@@ -241,6 +241,31 @@ int snapshot_take(struct snapshot_take *t, struct sandbox *s,
 	return 0;
 }
 
+struct snapshot *snapshot_promote(struct sandbox *s, const char *name,
+				  struct err *e)
+{
+	struct snapshot *disk = snapshot_by_id(s->api, s->disk);
+
+	/* That of a persistent one is replaced when it ends once more. */
+	if (s->restart.busy || !disk || disk->kind != SNAPSHOT_DISK ||
+	    strcmp(disk->id, s->id) == 0) {
+		err_set(e, EBUSY, "sandbox %s is %s: resume it first", s->id,
+			box_state_name(s->state));
+		return NULL;
+	}
+	if (*name && check_name(s->api, s->project, name, e) < 0)
+		return NULL;
+	disk->kind = SNAPSHOT_USER;
+	disk->event = audit_next(s->api);
+	snprintf(disk->name, sizeof(disk->name), "%s", name);
+	if (write_row(disk, e) == 0)
+		return disk;
+	disk->kind = SNAPSHOT_DISK;
+	*disk->name = '\0';
+	disk->has_row = true;
+	return NULL;
+}
+
 void snapshot_leave(struct snapshot_take *t)
 {
 	if (t->snap)

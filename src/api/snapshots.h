@@ -137,6 +137,9 @@ int snapshot_take(struct snapshot_take *t, struct sandbox *s,
 		  void (*done)(struct snapshot_take *t, struct snapshot *snap,
 			       const struct err *e),
 		  struct err *e) MUST_CHECK;
+/* The disk of one that is suspended becomes a snapshot of the user's. */
+struct snapshot *snapshot_promote(struct sandbox *s, const char *name,
+				  struct err *e);
 /* `done` is not called any more; what users asked for is made all the same. */
 void snapshot_leave(struct snapshot_take *t);
 /* Its sandbox is gone. */

@@ -1,11 +1,12 @@
 
 import json
 import sqlite3
+import struct
 import threading
 import unittest
 
 import harness
-from fake_warden import KILL, LAUNCH, SNAPSHOT, Api
+from fake_warden import KILL, LAUNCH, LAUNCH_SPEC, SNAPSHOT, Api
 
 
 class Case(unittest.TestCase):
@@ -499,6 +500,32 @@ class Suspend(Case):
         self.assertEqual(r.status, 200, r)
         self.suspend()
         harness.wait_for("its time is over", lambda: not self.a.ids())
+        harness.wait_for("its disk is gone", lambda: not self.w.snapshots)
+
+    def test_its_disk_becomes_a_snapshot(self):
+        self.suspend()
+        disk, = self.w.snapshots
+        self.assertEqual(self.snapshot("work", "slept")["id"], disk)
+        self.snapshot("work", "again", 409)
+        self.assertEqual(self.names(), ["slept"])
+        self.resume()
+        self.restart()
+        self.assertEqual(list(self.w.snapshots), [disk])
+        self.post("/v1/sandboxes/work/rollback", {"snapshot": "slept"})
+        self.assertEqual(self.show()["base"], disk)
+
+    def test_changed_while_it_sleeps(self):
+        self.suspend()
+        r = self.a.api("PATCH", "/v1/sandboxes/work", {"memory": "100M"})
+        self.assertEqual(r.status, 200, r)
+        self.resume()
+        spec = struct.unpack(LAUNCH_SPEC, self.w.boxes[self.box].spec)
+        self.assertEqual(spec[8], 100 << 20)
+
+    def test_kill_switch(self):
+        self.suspend()
+        self.delete("/v1/sandboxes?all=true", 200)
+        self.assertEqual(self.a.ids(), [])
         harness.wait_for("its disk is gone", lambda: not self.w.snapshots)
 
     def test_fork_of_a_suspended_one(self):
