@@ -74,18 +74,22 @@ static struct snapshot *meets(struct api *api, struct snapshot *a,
 }
 
 int state_hold_ancestor(struct state_ref *r, const struct state_ref *one,
-			const struct state_ref *other, struct err *e)
+			const struct sandbox *other, struct err *e)
 {
 	struct snapshot *a = one->held, *found = NULL;
+	struct snapshot now = { .kind = SNAPSHOT_TEMP,
+				.created_ms = UINT64_MAX };
 	unsigned i;
 
 	*r = (struct state_ref){ .api = one->api };
-	if (strcmp(one->side.image, other->side.image) != 0)
+	if (strcmp(one->side.image, other->image_id) != 0)
 		return err_set(e, EXDEV,
 			       "they have no common ancestor: they started "
 			       "from different images");
+	memcpy(now.sandbox, other->id, sizeof(now.sandbox));
+	memcpy(now.base, other->base, sizeof(now.base));
 	for (i = 0; a && !found && i < DEPTH_MAX; i++, a = before(one->api, a))
-		found = meets(one->api, a, other->held);
+		found = meets(one->api, a, &now);
 	use(r, one, found);
 	return 0;
 }

@@ -20,9 +20,8 @@ bool state_path_is_own(const char *path);
 void state_hold_base(struct state_ref *r, const struct state_ref *of,
 		     void (*ready)(struct state_ref *r, const struct err *e));
 /*
- * The last state that both come from: a snapshot, or the image that both
- * started from. EXDEV when there is none.
+ * The last state that a held one and a sandbox, as it is now, both come from:
+ * a snapshot, or the image that both started from. EXDEV when there is none.
  */
 int state_hold_ancestor(struct state_ref *r, const struct state_ref *one,
-			const struct state_ref *other,
-			struct err *e) MUST_CHECK;
+			const struct sandbox *other, struct err *e) MUST_CHECK;

@@ -1,8 +1,9 @@
 /*
  * The order of a merge:
  *
- *	hold theirs -> user processes stand still -> snapshot of ours
- *	-> the ancestor -> the plan -> the builtin: list, tar -> they go on
+ *	hold theirs -> the ancestor -> what theirs changed
+ *	-> user processes stand still -> snapshot of ours -> the plan
+ *	-> the builtin: list, tar -> they go on
  *
  * Every way out ends in finish(), which lets the processes go on first.
  */
@@ -31,6 +32,7 @@ static void on_released(struct warden_call *c, const struct warden_rep *rep,
 /* The last step: nothing is held any more. */
 static void tell(struct merge *m)
 {
+	merge_scope_done(&m->scope);
 	buf_done(&m->pending);
 	buf_done(&m->words);
 	buf_done(&m->why);
@@ -176,19 +178,29 @@ static void on_packed(struct view_job *v, const struct err *e)
 
 static const struct view_ops pack_ops = { on_tar, on_packed };
 
+/* A look at the three sides, where something is to be seen. */
+static struct view_question look_at(const struct merge *m, enum view_work work)
+{
+	/* Wider than what was asked for is too wide. */
+	bool asked = m->scope.n == 0 || (m->scope.widened && m->paths.n > 0);
+	struct view_question q = {
+		.work = work,
+		.side = { &m->base.side, &m->theirs.side, &m->ours.side },
+		.inner = true,
+	};
+
+	q.paths = (const char *const *)(asked ? m->paths.v : m->scope.v);
+	q.n_paths = asked ? m->paths.n : m->scope.n;
+	return q;
+}
+
 /* What is to be put, by the same three sides that the plan was made of. */
 static void pack(struct merge *m)
 {
-	const struct view_question q = {
-		.work = VIEW_PACK,
-		.side = { &m->base.side, &m->theirs.side, &m->ours.side },
-		.flags = m->plan.prefer == PREFER_THEIRS ? VIEW_THEIRS : 0,
-		.paths = (const char *const *)m->paths.v,
-		.n_paths = m->paths.n,
-		.inner = true,
-	};
+	struct view_question q = look_at(m, VIEW_PACK);
 	struct err e = { 0 };
 
+	q.flags = m->plan.prefer == PREFER_THEIRS ? VIEW_THEIRS : 0;
 	if (view_job_start(&m->view, m->api, m->theirs.project, &q, &pack_ops,
 			   &e) < 0)
 		finish(m, &e);
@@ -338,20 +350,12 @@ static const struct view_ops plan_ops = { on_step, on_planned };
 static void on_ours(struct state_ref *r, const struct err *e)
 {
 	struct merge *m = container_of(r, struct merge, ours);
-	const struct view_question q = {
-		.work = VIEW_MERGE,
-		.side = { &m->base.side, &m->theirs.side, &m->ours.side },
-		.paths = (const char *const *)m->paths.v,
-		.n_paths = m->paths.n,
-	};
+	const struct view_question q = look_at(m, VIEW_MERGE);
 	struct err why = *e;
 
-	if (why.code == 0 &&
-	    state_hold_ancestor(&m->base, &m->theirs, &m->ours, &why) == 0 &&
-	    view_job_start(&m->view, m->api, m->ours.project, &q, &plan_ops,
-			   &why) == 0)
-		return;
-	finish(m, &why);
+	if (why.code || view_job_start(&m->view, m->api, m->ours.project, &q,
+				       &plan_ops, &why) < 0)
+		finish(m, &why);
 }
 
 static void look_at_ours(struct merge *m)
@@ -393,11 +397,32 @@ static void on_held(struct warden_call *c, const struct warden_rep *rep,
 	look_at_ours(m);
 }
 
-static void on_theirs(struct state_ref *r, const struct err *e)
-{
-	struct merge *m = container_of(r, struct merge, theirs);
+/* --- what theirs changed --- */
 
-	if (e->code) {
+static enum view_next on_changed(struct view_job *v,
+				 const struct view_record *r)
+{
+	struct merge *m = container_of(v, struct merge, view);
+
+	if (r->kind != VIEW_STEP) {
+		fail(m, EIO,
+		     "the worker that compares disks broke the protocol");
+		return VIEW_OVER;
+	}
+	if (m->n_changed++ == MERGE_PATHS_MAX) {
+		fail(m, E2BIG, MERGE_TOO_MUCH);
+		return VIEW_OVER;
+	}
+	if (!state_path_is_own(r->step.theirs.path))
+		merge_scope_add(&m->scope, r->step.theirs.path);
+	return VIEW_GO_ON;
+}
+
+static void on_surveyed(struct view_job *v, const struct err *e)
+{
+	struct merge *m = container_of(v, struct merge, view);
+
+	if (e->code || m->scope.n == 0) {
 		finish(m, e);
 	} else if (m->dry_run) {
 		look_at_ours(m);
@@ -405,6 +430,33 @@ static void on_theirs(struct state_ref *r, const struct err *e)
 		m->holding = true;
 		ask_user(m, WARDEN_PAUSE, on_held);
 	}
+}
+
+static const struct view_ops survey_ops = { on_changed, on_surveyed };
+
+/* As a merge into the ancestor itself. */
+static int survey(struct merge *m, struct err *e)
+{
+	struct view_question q = look_at(m, VIEW_MERGE);
+
+	q.side[2] = &m->base.side;
+	q.inner = false;
+	return view_job_start(&m->view, m->api, m->theirs.project, &q,
+			      &survey_ops, e);
+}
+
+static void on_theirs(struct state_ref *r, const struct err *e)
+{
+	struct merge *m = container_of(r, struct merge, theirs);
+	const struct sandbox *s = box_by_id(m->api, m->box_id);
+	struct err why = *e;
+
+	if (why.code == 0 && !s)
+		err_set(&why, ESRCH, "the sandbox has ended");
+	if (why.code ||
+	    state_hold_ancestor(&m->base, &m->theirs, s, &why) < 0 ||
+	    survey(m, &why) < 0)
+		finish(m, &why);
 }
 
 static bool under_way(struct api *a, const char *box_id)

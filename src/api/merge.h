@@ -5,9 +5,11 @@
  *	h_merge.c	the request and its answer
  *	merge.c		the work, from the first pause to the last word
  *	merge_plan.c	what is to be done, path by path
+ *	merge_scope.c	where to look
  *
- * No update is lost in silence, because nothing else moves: the processes of
- * users stand still from before the snapshot that "ours" is compared by until
+ * What theirs changed since the ancestor is found out first. Then no update is
+ * lost in silence, because nothing else moves: the processes of users stand
+ * still from before the snapshot that "ours" is compared by until
  * the last name has changed. Only the agent works, and one child of it that
  * is apart from them (agent/file/merge.c). It has everything on the disk
  * before it changes the first name, so that whoever dies or runs out of space
@@ -34,6 +36,9 @@ struct merge;
 
 enum merge_prefer { PREFER_NONE, PREFER_OURS, PREFER_THEIRS };
 
+/* More than MERGE_PATHS_MAX (wire/file.h). */
+#define MERGE_TOO_MUCH "more than 200000 changes: merge some paths at a time"
+
 enum { MERGE_LISTED_MAX = 1000 }; /* changes that an answer lists */
 
 /* --- the plan --- */
@@ -54,6 +59,18 @@ int merge_plan_add(struct merge_plan *p, const struct view_record *r,
 		   struct err *e) MUST_CHECK;
 /* {"put", "removed", "same", "kept", "conflicts"} */
 json_t *merge_plan_counts(const struct merge_plan *p);
+
+/* --- where to look --- */
+
+/* Paths, at most as many as a question may have. Zero-initialise. */
+struct merge_scope {
+	char **v;
+	size_t n, bytes;
+	bool widened; /* directories stand for what is in them */
+};
+
+void merge_scope_add(struct merge_scope *s, const char *path);
+void merge_scope_done(struct merge_scope *s);
 
 /* --- the work --- */
 
@@ -77,6 +94,8 @@ struct merge {
 	/* Private. */
 	struct list node; /* in api.merges */
 	struct state_ref theirs, ours, base;
+	struct merge_scope scope; /* what theirs changed */
+	unsigned n_changed;
 	struct warden_call hold;
 	struct view_job view;
 	struct process proc;

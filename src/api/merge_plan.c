@@ -105,10 +105,7 @@ int merge_plan_add(struct merge_plan *p, const struct view_record *r,
 		return 0;
 	if (p->n_paths++ == MERGE_PATHS_MAX ||
 	    buf_len(&p->list) + strlen(path) + 2 > MERGE_LIST_MAX)
-		return err_set(e, E2BIG,
-			       "more than %d changes: merge some paths at a "
-			       "time",
-			       MERGE_PATHS_MAX);
+		return err_set(e, E2BIG, MERGE_TOO_MUCH);
 	buf_add(&p->list, &order, 1);
 	buf_add(&p->list, path, strlen(path) + 1);
 	return 0;

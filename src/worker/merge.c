@@ -111,12 +111,24 @@ static int enter_dir(struct walk *w, struct visit *v, bool changed,
 	return r < 0 ? r : 1;
 }
 
+/*
+ * Of a path that was asked for, nobody has visited what is above it: ours has
+ * not the directory any more that both others have.
+ */
+static void look_above(struct visit *v)
+{
+	if (walk_dir(v, OURS) < 0 && walk_dir(v, THEIRS) >= 0 &&
+	    walk_dir(v, ANCESTOR) >= 0)
+		v->above |= NO_ROOM;
+}
+
 static int enter(struct walk *w, struct visit *v, struct err *e)
 {
 	bool changed = false, touched = false;
 	int r;
 
 	forget_nodes(v);
+	look_above(v);
 	if (v->above & GOES)
 		return below_going(w, v, e);
 	if (compare_is_one(w, v, ANCESTOR, THEIRS))

@@ -10,7 +10,7 @@ import threading
 import unittest
 
 import harness
-from fake_warden import Api, RESUME
+from fake_warden import Api, PAUSE, RESUME
 from harness import INPUT_EOF, OUTPUT_EOF, SPAWN, STARTED
 
 CHANGE, STEP, DATA, PROGRESS, SPACED, DONE, ERROR = range(1, 8)
@@ -219,11 +219,22 @@ class Plans(Case):
                          [(RESUME, self.box)] * 2)
 
     def test_bad_plans(self):
-        for said in (b"", record(99), change("/a"), step("/a", 9),
-                     step("a"), step("/a")[:-3]):
+        bad = (b"", record(99), change("/a"), step("/a", 9), step("a"),
+               step("/a")[:-3])
+        for said in bad:  # of what theirs changed
             self.say(said)
             self.assertEqual(self.merge().status, 500)
-            self.assertEqual(self.w.seen.count((RESUME, self.box)) > 0, True)
+        self.assertNotIn((PAUSE, self.box), self.w.seen)
+        for n, said in enumerate(bad):  # of what that means for ours
+            first = [step("/a") + done]
+
+            def view(ask_fd, say_fd, work):
+                os.read(ask_fd, 65536)
+                os.write(say_fd, first.pop() if first else said)
+            self.w.on_view = view
+            self.assertEqual(self.merge().status, 500)
+            self.assertEqual(self.w.seen.count((PAUSE, self.box)), n + 1)
+            self.assertEqual(self.w.seen.count((RESUME, self.box)), n + 1)
 
     def test_too_many_steps(self):
         def view(ask_fd, say_fd, work):

@@ -118,6 +118,24 @@ lines'""")
         self.merge(child, parent, paths_base64=[odd])
         self.assertEqual(self.sh(parent, "cat mode"), "2\n")
 
+    def test_many_in_many_places(self):
+        """More than a worker is asked for by their names."""
+        parent = self.box("for d in $(seq 40); do mkdir -p m/$d/x; done; "
+                          "echo 1 > m/other")
+        child = self.fork(parent, "for d in $(seq 40); do for f in $(seq 10);"
+                                  " do echo $f > m/$d/x/$f; done; done")
+        self.sh(child, "echo 2 > m/other; echo 2 > beside")
+        self.sh(parent, "echo mine > m/7/own; echo mine > m/7/x/own")
+        got = self.merge(child, parent, paths=[f"/home/user/m/{d}"
+                                               for d in range(1, 41)])
+        self.assertEqual(self.counts(got), (400, 0, 0, 0, 0))
+        self.assertEqual(self.sh(parent, "find m -type f | wc -l; cat m/other;"
+                                         "ls; cat m/7/own m/7/x/own m/40/x/9"),
+                         "403\n1\nm\nmine\nmine\n9\n")
+        got = self.merge(child, parent)
+        self.assertEqual(self.counts(got), (2, 0, 400, 0, 0))
+        self.assertEqual(self.sh(parent, "cat m/other beside"), "2\n2\n")
+
     def test_dry_run_changes_nothing(self):
         parent = self.box(BASE)
         child = self.fork(parent, "echo 2 > src/a; echo 2 > mode")
@@ -237,6 +255,13 @@ class Conflicts(Case):
         self.assertLessEqual(must, clashes)
         self.assertFalse(clashes & {"same", "d5", "d5/x", "d1/y"}, clashes)
         self.assertEqual(got["counts"]["conflicts"], len(got["conflicts"]))
+        self.assertEqual(self.tree(parent), before)
+        # The same by their paths alone.
+        for path in must:
+            got = self.merge(child, parent, status=409,
+                             paths=[f"/home/user/{path}"])
+            self.assertIn(f"/home/user/{path}",
+                          {c["path"] for c in got["conflicts"]})
         self.assertEqual(self.tree(parent), before)
         # Ours: what they did without us is taken, the rest stays.
         two = self.fork(parent)

@@ -386,25 +386,6 @@ static int open_at(const struct merge *m, const char *path, int flags)
 	return fd < 0 ? -errno : (int)fd;
 }
 
-/* Before the first change: nothing may be behind a mount. */
-static int check_places(const struct merge *m, struct err *e)
-{
-	size_t i;
-
-	for (i = 0; i < m->n_items; i++) {
-		int fd = open_at(m, m->items[i].path, O_PATH | O_NOFOLLOW);
-
-		if (fd >= 0)
-			close(fd);
-		if (fd == -EXDEV)
-			return err_set(e, EXDEV,
-				       "/%.160s is on a volume, or covered by "
-				       "one",
-				       m->items[i].path);
-	}
-	return 0;
-}
-
 static const char *split(const char *path, char dir[FILE_PATH_MAX + 1])
 {
 	const char *slash = strrchr(path, '/');
@@ -413,6 +394,61 @@ static const char *split(const char *path, char dir[FILE_PATH_MAX + 1])
 	memcpy(dir, path, n);
 	dir[n] = '\0';
 	return slash ? slash + 1 : path;
+}
+
+static const struct item *find_item(const struct merge *m, const char *path)
+{
+	const struct item key = { 0, path };
+
+	return bsearch(&key, m->items, m->n_items, sizeof(key), by_path);
+}
+
+/* Does the list itself make room: is something above it put, or gone? */
+static bool makes_room(const struct merge *m, char *dir)
+{
+	char *slash;
+
+	for (;;) {
+		if (find_item(m, dir))
+			return true;
+		slash = strrchr(dir, '/');
+		if (!slash)
+			return false;
+		*slash = '\0';
+	}
+}
+
+/* Before the first change: is the way free? */
+static int check_place(const struct merge *m, const struct item *it,
+		       struct err *e)
+{
+	char dir[FILE_PATH_MAX + 1];
+	int fd = open_at(m, it->path, O_PATH | O_NOFOLLOW);
+
+	if (fd >= 0)
+		close(fd);
+	if (fd == -EXDEV)
+		return err_set(e, EXDEV,
+			       "/%.160s is on a volume, or covered by one",
+			       it->path);
+	if (it->what != '+' || (fd != -ENOTDIR && fd != -ELOOP))
+		return 0;
+	split(it->path, dir);
+	if (makes_room(m, dir))
+		return 0;
+	return err_set(e, EEXIST,
+		       "/%.160s: what it is to be in is no directory any more",
+		       it->path);
+}
+
+static int check_places(const struct merge *m, struct err *e)
+{
+	size_t i;
+	int r = 0;
+
+	for (i = 0; i < m->n_items && r == 0; i++)
+		r = check_place(m, &m->items[i], e);
+	return r;
 }
 
 /* --- the changes --- */
