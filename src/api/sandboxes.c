@@ -166,6 +166,8 @@ int launch_code(int code)
 	case EMFILE:
 	case WARDEN_AWAY:
 		return code;
+	case ENOTDIR: /* where a volume was to be */
+		return EINVAL;
 	default:
 		return EIO;
 	}

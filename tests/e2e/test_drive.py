@@ -353,7 +353,7 @@ class Drive(DriveCase):
 
 
 class Inside(DriveCase):
-    CONF = {"drive_size": "8M", "drive_versions": 3}
+    CONF = {"drive_size": "8M", "drive_versions": 3, "spares": 1}
 
     def box(self, *grants, **spec):
         box = self.i.create(drive=list(grants), **spec)

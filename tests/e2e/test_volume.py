@@ -90,6 +90,9 @@ class Volumes(harness.Case):
                     ["data:/d", "more:/d"], ["data:/d", "more:/d/e"],
                     ["data:/d", "data:/e"], [":/d"]):
             self.refused(400, volumes=bad)
+        for bad in ("/etc/passwd", "/bin/sh/x"):
+            self.assertIn("not a directory",
+                          self.refused(400, volumes=["data:" + bad]))
         for bad in ({"name": "X"}, {"name": "a", "size": "1K"},
                     {"name": "a", "size": -1}, {"name": "a", "size": []},
                     {"size": "1G"}, {"name": "a", "x": 1}):
@@ -101,13 +104,20 @@ class Volumes(harness.Case):
                            "cat /new/deep/d/x /d/x")
         self.assertEqual(p.out, "1\n2\n", p.err)
 
-    def test_links_of_the_sandbox(self):
-        """A path is no way out: it is inside whatever links there are."""
+    def test_owners(self):
+        """What is in a volume is its user's, and root's inside."""
         self.make("data", size="64M")
         box = self.i.create(volumes=["data:/d"])
-        p = self.i.sh(box, "ln -s /etc /d/link; mkdir /d/dir; ls -la /d; "
+        p = self.i.sh(box, "ln -s /etc /d/link; mkdir /d/dir; "
+                           "stat -c %u /d /d/dir; "
                            "sudo chown 0 /d/dir; stat -c %u /d/dir")
-        self.assertEqual(p.out.split()[-1], "0", p.err)
+        self.assertEqual(p.out.split(), ["1000", "1000", "0"], p.err)
+        self.i.rm(box)
+        # In another range of ids they are the same.
+        self.i.create()
+        box = self.i.create(volumes=["data:/d"])
+        p = self.i.sh(box, "stat -c %u /d /d/dir; readlink /d/link")
+        self.assertEqual(p.out.split(), ["1000", "0", "/etc"], p.err)
 
     def test_size(self):
         self.make("data", size="32M")

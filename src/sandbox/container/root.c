@@ -108,9 +108,9 @@ static int descend(int dir_fd, const char *name, struct err *e)
 		fd = open_beneath(dir_fd, name, O_PATH | O_DIRECTORY);
 	}
 	if (fd == -EXDEV)
-		return err_set(e, EINVAL, "%s is in another volume", name);
+		return err_set(e, ENOTDIR, "%s is in another volume", name);
 	if (fd < 0)
-		return err_set(e, EINVAL,
+		return err_set(e, ENOTDIR,
 			       "%s is not a directory (links are not followed)",
 			       name);
 	return fd;
