@@ -13,6 +13,7 @@
 #include "base/auto.h"
 #include "base/fd.h"
 
+#define NAMELESS "new-" /* no digest starts with it */
 enum { HEX_LEN = 64, HASH_PIECE = 1 << 20, READ_PIECE = 64 * 1024 };
 /* The host's disk is not filled up by a cache. */
 #define DISK_RESERVE (UINT64_C(256) << 20)
@@ -133,6 +134,25 @@ static int make_room(struct api *a, uint64_t more, struct err *e)
 
 /* --- whole ones ----------------------------------------------------------- */
 
+/* What was being packed when we ended has no other time. */
+static void drop_nameless(struct api *a)
+{
+	int fd = openat(a->blobs.dir_fd, ".",
+			O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	const struct dirent *d;
+
+	if (!dir) {
+		if (fd >= 0)
+			close(fd);
+		return;
+	}
+	while ((d = readdir(dir)))
+		if (str_starts(d->d_name, NAMELESS))
+			(void)unlinkat(a->blobs.dir_fd, d->d_name, 0);
+	closedir(dir);
+}
+
 int blobs_start(struct api *a, struct err *e)
 {
 	char path[CONF_PATH + 16];
@@ -140,7 +160,10 @@ int blobs_start(struct api *a, struct err *e)
 	list_init(&a->blobs.uses);
 	snprintf(path, sizeof(path), "%s/blobs", a->conf.state_dir);
 	a->blobs.dir_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	return a->blobs.dir_fd < 0 ? err_sys(e, "open %s", path) : 0;
+	if (a->blobs.dir_fd < 0)
+		return err_sys(e, "open %s", path);
+	drop_nameless(a);
+	return 0;
 }
 
 bool blob_has(struct api *a, const struct oci_blob *b)
@@ -227,10 +250,10 @@ int blob_write_new(struct blob_write *w, struct api *a, struct err *e)
 		return err_set(e, EIO, "no random numbers");
 	if (make_room(a, 1, e) < 0)
 		return -e->code;
-	snprintf(w->part, sizeof(w->part), "new-%s.part", id);
+	snprintf(w->part, sizeof(w->part), NAMELESS "%s.part", id);
 	/* No digest, but a name: it is not removed as the oldest. */
-	snprintf(w->use.digest, sizeof(w->use.digest), "sha256:new-%s.part",
-		 id);
+	snprintf(w->use.digest, sizeof(w->use.digest),
+		 "sha256:" NAMELESS "%s.part", id);
 	list_add(&a->blobs.uses, &w->use.node);
 	sha256_init(&w->sha);
 	return open_part(w, O_EXCL, e);

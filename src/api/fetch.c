@@ -8,6 +8,15 @@
 #include "base/auto.h"
 #include "base/fd.h"
 
+int fetch_check(const struct conf *c, struct err *e)
+{
+	if (fetch_list_check(c->registries, e) < 0)
+		return err_wrap(e, "registries");
+	if (fetch_list_check(c->registries_insecure, e) < 0)
+		return err_wrap(e, "registries_insecure");
+	return 0;
+}
+
 int fetch_allowed(struct api *a, const char *host, struct err *e)
 {
 	if (fetch_host_listed(a->conf.registries, host) ||

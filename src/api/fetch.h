@@ -11,6 +11,7 @@
 
 #include "api/warden_link.h"
 #include "base/buf.h"
+#include "base/conf.h"
 #include "base/loop.h"
 #include "wire/fetch.h"
 
@@ -38,6 +39,8 @@ struct fetch {
 	bool open;
 };
 
+/* Are the operator's lists of registries such lists? */
+int fetch_check(const struct conf *c, struct err *e) MUST_CHECK;
 /* EPERM: the operator does not allow this registry. */
 int fetch_allowed(struct api *a, const char *host, struct err *e) MUST_CHECK;
 /* The worker is started; requests may follow at once. */

@@ -101,7 +101,9 @@ static void set_config(struct save *s, const struct image *base)
 
 	if (s->config)
 		json_object_update(j, s->config);
-	s->import.image.config = j;
+	if (json_object_size(j) > 0)
+		s->import.image.config = json_incref(j);
+	json_decref(j);
 }
 
 static void on_state(struct state_ref *r, const struct err *why)

@@ -12,8 +12,8 @@
 
 enum {
 	REDIRECTS_MAX = 5,
-	TRIES_MAX = 5,  /* without progress in between */
-	PAUSE_MS = 200, /* then twice that, and so on */
+	TRIES_MAX = 4,  /* without progress in between */
+	PAUSE_MS = 250, /* then twice that, and so on */
 	REASON_MAX = 120,
 };
 

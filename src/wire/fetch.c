@@ -355,3 +355,25 @@ bool fetch_host_listed(const char *list, const char *host)
 	}
 	return false;
 }
+
+int fetch_list_check(const char *list, struct err *e)
+{
+	while (*(list += strspn(list, ", \t"))) {
+		char one[FETCH_HOST_CAP];
+		size_t n = strcspn(list, ", \t"),
+		       skip = str_starts(list, "*.") ? 2 : 0;
+
+		one[0] = '\0';
+		if (n < sizeof(one)) {
+			memcpy(one, list + skip, n - skip);
+			one[n - skip] = '\0';
+		}
+		if (!fetch_host_valid(one))
+			return err_set(e, EINVAL,
+				       "'%.*s' is not HOST, HOST:PORT or "
+				       "*.DOMAIN, in lower case",
+				       n < 100 ? (int)n : 100, list);
+		list += n;
+	}
+	return 0;
+}

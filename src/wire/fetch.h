@@ -87,3 +87,5 @@ bool fetch_reference_valid(const char *s);
  * means the default port of https.
  */
 bool fetch_host_listed(const char *list, const char *host);
+/* One of the list that can never match is an error. */
+int fetch_list_check(const char *list, struct err *e) MUST_CHECK;

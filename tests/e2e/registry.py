@@ -100,7 +100,7 @@ class Fake(socketserver.ThreadingMixIn, http.server.HTTPServer):
     """Serves what is in `manifests` ({reference: (type, bytes)}) and `blobs`.
 
     auth: None, "basic" or "token" (user "me", password "secret").
-    cut: bytes of a blob after which the connection breaks, once.
+    cut: {digest: bytes after which the connection breaks, once}.
     lose: so many pieces of uploads are taken in part and answered 503.
     """
     daemon_threads = True
@@ -108,7 +108,8 @@ class Fake(socketserver.ThreadingMixIn, http.server.HTTPServer):
     def __init__(self, context=None):
         super().__init__(("127.0.0.1", 0), FakeHandler)
         self.manifests, self.blobs, self.seen = {}, {}, []
-        self.auth = self.realm = self.redirect = self.cut = None
+        self.auth = self.realm = self.redirect = None
+        self.cut = {}
         self.ignore_range = False
         self.fail_next = self.lose = 0
         self.uploads = {}
@@ -138,6 +139,16 @@ class Fake(socketserver.ThreadingMixIn, http.server.HTTPServer):
 
     def handle_error(self, request, client_address):
         pass
+
+
+class Slow:
+    """Bytes of a blob: those behind the first `n` come when the gate opens."""
+
+    def __init__(self, data, n, gate):
+        self.data, self.n, self.gate = data, n, gate
+
+    def __len__(self):
+        return len(self.data)
 
 
 class FakeHandler(http.server.BaseHTTPRequestHandler):
@@ -192,7 +203,7 @@ class FakeHandler(http.server.BaseHTTPRequestHandler):
             elif kind.endswith("/blobs") and s.redirect:
                 self.answer(307, Location=s.redirect + self.path)
             elif kind.endswith("/blobs") and ref in s.blobs:
-                self.blob(s.blobs[ref])
+                self.blob(s.blobs[ref], s.cut.pop(ref, None))
             else:
                 self.answer(404, b'{"errors": [{"message": "unknown"}]}')
     do_HEAD = do_GET
@@ -237,7 +248,7 @@ class FakeHandler(http.server.BaseHTTPRequestHandler):
                     Range=f"0-{have - 1 if have else 0}")
     do_POST = do_PATCH = do_PUT = upload
 
-    def blob(self, data):
+    def blob(self, data, cut):
         s, start = self.server, 0
         asked = self.headers.get("Range")
         if asked and not s.ignore_range:
@@ -245,9 +256,13 @@ class FakeHandler(http.server.BaseHTTPRequestHandler):
         self.send_response(206 if start else 200)
         self.send_header("Content-Length", str(len(data) - start))
         self.end_headers()
-        if s.cut and s.cut < len(data) - start:
-            n, s.cut = s.cut, None
-            self.wfile.write(data[start:start + n])
+        if isinstance(data, Slow):
+            self.wfile.write(data.data[start:data.n])
+            self.wfile.flush()
+            data.gate.wait(60)
+            self.wfile.write(data.data[max(start, data.n):])
+        elif cut:
+            self.wfile.write(data[start:start + cut])
             self.wfile.flush()
             self.connection.shutdown(socket.SHUT_RDWR)
             self.close_connection = True

@@ -16,6 +16,7 @@ import unittest
 import harness
 import registry
 from harness import wait_for
+from registry import Slow
 from tcp import certificate
 
 
@@ -38,7 +39,8 @@ class RegistryCase(harness.Case):
     def setUp(self):
         for r in (self.r, self.other, self.stranger):
             r.manifests, r.blobs, r.seen = {}, {}, []
-            r.auth = r.realm = r.redirect = r.cut = None
+            r.auth = r.realm = r.redirect = None
+            r.cut = {}
             r.ignore_range, r.fail_next, r.lose = False, 0, 0
 
     def pull(self, reference, name="pulled", **more):
@@ -105,7 +107,7 @@ class Pull(RegistryCase):
         of the daemon's part that writes."""
         image = self.image()
         big = image.layers[1]["digest"]
-        self.r.cut = 200000
+        self.r.cut = {big: 200000}
         self.pulls(f"{self.r.host}/x:1")
         ranges = [f.get("Range") for _, path, f in self.r.seen if big in path]
         self.assertEqual(ranges, [None, "bytes=200000-"])
@@ -113,9 +115,8 @@ class Pull(RegistryCase):
         image = self.image()
         big = image.layers[1]["digest"]
         part = big.removeprefix("sha256:") + ".part"
-        self.r.cut = 250000
         gate = threading.Event()
-        whole, self.r.blobs[big] = self.r.blobs[big], None
+        whole = self.r.blobs[big]
         self.r.blobs[big] = Slow(whole, 250000, gate)
         done = []
         t = threading.Thread(target=lambda: done.append(
@@ -128,7 +129,7 @@ class Pull(RegistryCase):
         t.join(30)
         gate.set()
         self.i.wait_ready()
-        self.r.blobs[big], self.r.cut, self.r.seen = whole, None, []
+        self.r.blobs[big], self.r.seen = whole, []
         self.pulls(f"{self.r.host}/x:1")
         ranges = [f.get("Range") for _, path, f in self.r.seen if big in path]
         self.assertEqual(len(ranges), 1)
@@ -142,8 +143,9 @@ class Pull(RegistryCase):
             return None
 
     def test_server_without_ranges(self):
-        self.image()
-        self.r.cut, self.r.ignore_range = 100000, True
+        image = self.image()
+        self.r.cut = {image.layers[1]["digest"]: 100000}
+        self.r.ignore_range = True
         self.pulls(f"{self.r.host}/x:1")
 
     def test_tries_again(self):
@@ -273,7 +275,7 @@ class Pull(RegistryCase):
         image = self.image()
         gate = threading.Event()
         d = image.layers[1]["digest"]
-        whole, self.r.cut = self.r.blobs[d], 100000
+        whole = self.r.blobs[d]
         self.r.blobs[d] = Slow(whole, 100000, gate)
         done = []
         t = threading.Thread(target=lambda: done.append(
@@ -285,7 +287,7 @@ class Pull(RegistryCase):
         gate.set()
         self.assertEqual((done[0].status, done[0].json["error"]),
                          (502, "registry_failed"))
-        self.r.blobs[d], self.r.cut = whole, None
+        self.r.blobs[d] = whole
         self.pulls(f"{self.r.host}/x:1")
 
     def test_at_once(self):
@@ -293,7 +295,6 @@ class Pull(RegistryCase):
         image = self.image()
         gate = threading.Event()
         d = image.layers[1]["digest"]
-        self.r.cut = 100000
         self.r.blobs[d] = Slow(self.r.blobs[d], 100000, gate)
         done = []
         threads = [threading.Thread(target=lambda n=n: done.append(self.pull(
@@ -340,7 +341,7 @@ class Pull(RegistryCase):
 
     def test_push_loses_pieces(self):
         """What an upload lost on the way is asked for, and sent again."""
-        layers = registry.tiny_layers({"big": os.urandom(10 << 20)})
+        layers = registry.tiny_layers({"big": os.urandom(9 << 20)})
         r = self.i.api("PUT", "/v1/images/big",
                        registry.layout(registry.Image(layers, zipped=False)))
         self.assertEqual(r.status, 201, r)
@@ -362,6 +363,42 @@ class Pull(RegistryCase):
                          [registry.digest(gzip.decompress(layer))])
         self.pulls(f"{self.r.host}/big:1", "big2", username="me",
                    password="secret")
+
+    def test_walls(self):
+        """What the worker is while it speaks to a registry."""
+        image = self.image()
+        gate = threading.Event()
+        d = image.layers[1]["digest"]
+        self.r.blobs[d] = Slow(self.r.blobs[d], 100000, gate)
+        t = threading.Thread(target=self.pull, args=(f"{self.r.host}/x:1",))
+        t.start()
+        wait_for("a part", lambda: d[7:] + ".part" in self.blobs(), 20)
+        pid = self.i.pids()["carrel-fetch"][0]
+        status = dict(line.split(":\t", 1) for line in
+                      harness.read(f"/proc/{pid}/status").splitlines())
+        for caps in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"):
+            self.assertEqual(int(status[caps], 16), 0, caps)
+        self.assertEqual((status["NoNewPrivs"], status["Seccomp"],
+                          status["Threads"]), ("1", "2", "1"))
+        uids = [int(x) for x in status["Uid"].split()]
+        self.assertGreaterEqual(min(uids), self.i.conf["uid_base"])
+        root = f"/proc/{pid}/root"
+        self.assertEqual(os.listdir(root), ["etc"])
+        self.assertLessEqual(set(os.listdir(root + "/etc")),
+                             {"hosts", "resolv.conf", "nsswitch.conf"})
+        with self.assertRaises(OSError):
+            open(root + "/etc/new", "w")
+        own, ours = (
+            {ns: os.readlink(f"/proc/{p}/ns/{ns}") for ns in
+             ("user", "mnt", "pid", "ipc", "uts", "net")}
+            for p in (pid, self.i.pids()["carrel-warden"][0]))
+        self.assertEqual({ns for ns in own if own[ns] == ours[ns]}, {"net"})
+        fds = [os.readlink(f"/proc/{pid}/fd/{fd}").partition(":")[0]
+               for fd in os.listdir(f"/proc/{pid}/fd")]
+        self.assertLessEqual({f for f in fds if not f.startswith("/")},
+                             {"pipe", "socket"})
+        gate.set()
+        t.join(30)
 
     def test_room(self):
         """The cache has a limit: the oldest go, and too much is refused."""
@@ -385,21 +422,6 @@ class Pull(RegistryCase):
         finally:
             del self.i.conf["blobs_size"]
             self.i.restart()
-
-
-class Slow:
-    """Bytes of a blob of which the second half comes when the gate opens."""
-
-    def __init__(self, data, n, gate):
-        self.data, self.n, self.gate = data, n, gate
-
-    def __len__(self):
-        return len(self.data)
-
-    def __getitem__(self, where):
-        if where.start and where.start >= self.n:
-            self.gate.wait(30)
-        return self.data[where]
 
 
 class Tls(harness.Case):
@@ -515,7 +537,7 @@ class Real(harness.Case):
 
     def test_push_in_pieces(self):
         """More than one piece of an upload."""
-        layers = registry.tiny_layers({"big": os.urandom(10 << 20)})
+        layers = registry.tiny_layers({"big": os.urandom(9 << 20)})
         r = self.i.api("PUT", "/v1/images/big",
                        registry.layout(registry.Image(layers, zipped=False)))
         self.assertEqual(r.status, 201, r)

@@ -40,6 +40,8 @@ static void texts(const char *s)
 
 	(void)challenge_find(s, "Bearer", &c);
 	(void)fetch_host_listed(s, "a.example:5000");
+	if (fetch_list_check(s, &e) < 0)
+		err_clear(&e);
 	if (fetch_ref_parse(&ref, s, &e) == 0)
 		require(fetch_host_valid(ref.host) &&
 			fetch_repository_valid(ref.repository) &&

@@ -113,6 +113,7 @@ static void test_refs(void)
 
 static void test_listed(void)
 {
+	struct err e = { 0 };
 	const char *list = "a.example, b.example:5000 *.c.example,d:443";
 
 	CHECK(fetch_host_listed(list, "a.example"));
@@ -127,6 +128,12 @@ static void test_listed(void)
 	CHECK(!fetch_host_listed(list, ".c.example"));
 	CHECK(fetch_host_listed(list, "d"));
 	CHECK(!fetch_host_listed("", "a"));
+	CHECK(fetch_list_check(list, &e) == 0 && fetch_list_check("", &e) == 0);
+	CHECK(fetch_list_check("a, https://b", &e) == -EINVAL);
+	err_clear(&e);
+	CHECK(fetch_list_check("A", &e) == -EINVAL);
+	err_clear(&e);
+	CHECK(fetch_list_check("*.", &e) == -EINVAL);
 }
 
 static void test_challenge(void)
