@@ -51,13 +51,12 @@ int store_copy_finish(struct store *s, int place_fd, struct err *e)
 }
 
 int store_copy_take(struct store *s, const char *snap, unsigned n,
-		    const char *id, uint64_t bytes, bool allow_unlimited,
-		    struct err *e)
+		    const struct disk_spec *d, struct err *e)
 {
 	AUTO_CLOSE int fd = -1;
 	char name[NAME], from[REL_PATH], to[REL_PATH];
 	uint64_t usable;
-	int r = pool_check_limit(s, allow_unlimited, e);
+	int r = pool_check_limit(s, d->allow_unlimited, e);
 
 	if (r == 0)
 		r = pool_check_free(s, &usable, e);
@@ -67,13 +66,13 @@ int store_copy_take(struct store *s, const char *snap, unsigned n,
 	fd = tree_open(s, part, name, O_RDONLY, e);
 	if (fd < 0)
 		return fd;
-	r = s->ops->limit(s, fd, bytes, e);
+	r = s->ops->limit(s, fd, d->bytes, e);
 	if (r < 0)
-		return err_wrap(e, "volume %s", id);
+		return err_wrap(e, "volume %s", d->id);
 	rel_path(from, part, name);
-	rel_path(to, "box", id);
+	rel_path(to, "box", d->id);
 	if (renameat2(s->root_fd, from, s->root_fd, to, RENAME_NOREPLACE) < 0)
-		return err_sys(e, "make volume %s", id);
+		return err_sys(e, "make volume %s", d->id);
 	return 0;
 }
 

@@ -23,7 +23,6 @@
 
 #include "base/auto.h"
 #include "base/buf.h"
-#include "base/list.h"
 
 enum { XATTR_NAMES = 64 * 1024, XATTR_VALUE = 64 * 1024, COPY = 1 << 20 };
 
@@ -31,7 +30,7 @@ enum { XATTR_NAMES = 64 * 1024, XATTR_VALUE = 64 * 1024, COPY = 1 << 20 };
 
 /* A directory that is to be copied, in the one that is being copied. */
 struct todo {
-	struct list node;
+	struct todo *next;
 	char name[];
 };
 
@@ -39,7 +38,7 @@ struct todo {
 struct level {
 	struct level *up;
 	struct stat st;
-	struct list todo;
+	struct todo *todo;
 };
 
 struct copy {
@@ -219,7 +218,8 @@ static int copy_entry(struct copy *c, const char *name)
 		return -errno;
 	t = xcalloc(1, sizeof(*t) + n);
 	memcpy(t->name, name, n);
-	list_add(&c->at->todo, &t->node);
+	t->next = c->at->todo;
+	c->at->todo = t;
 	return 0;
 }
 
@@ -245,7 +245,6 @@ static int enter(struct copy *c, int from_fd, int to_fd)
 {
 	struct level *l = xcalloc(1, sizeof(*l));
 
-	list_init(&l->todo);
 	l->up = c->at;
 	c->at = l;
 	auto_close(&c->from_fd);
@@ -259,11 +258,11 @@ static int enter(struct copy *c, int from_fd, int to_fd)
 
 static int down(struct copy *c)
 {
-	struct todo *t = container_of(c->at->todo.next, struct todo, node);
+	struct todo *t = c->at->todo;
 	int from_fd = open_dir(c->from_fd, t->name);
 	int to_fd = open_dir(c->to_fd, t->name);
 
-	list_del(&t->node);
+	c->at->todo = t->next;
 	free(t);
 	return enter(c, from_fd, to_fd);
 }
@@ -272,10 +271,10 @@ static void drop_level(struct copy *c)
 {
 	struct level *l = c->at;
 
-	while (!list_empty(&l->todo)) {
-		struct todo *t = container_of(l->todo.next, struct todo, node);
+	while (l->todo) {
+		struct todo *t = l->todo;
 
-		list_del(&t->node);
+		l->todo = t->next;
 		free(t);
 	}
 	c->at = l->up;
@@ -311,7 +310,7 @@ static int copy_all(struct copy *c, int from_fd, int to_fd)
 	int r = enter(c, open_dir(from_fd, "."), open_dir(to_fd, "."));
 
 	while (r == 0 && c->at)
-		r = list_empty(&c->at->todo) ? up(c) : down(c);
+		r = c->at->todo ? down(c) : up(c);
 	while (c->at)
 		drop_level(c);
 	auto_close(&c->from_fd);

@@ -18,6 +18,8 @@ struct clone_how {
 	uint64_t family, bytes;
 	bool made;
 	bool read_only;
+	/* A note that is written before: whose disk it is; NULL: none. */
+	const char *of;
 };
 
 struct store_ops {

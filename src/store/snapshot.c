@@ -33,15 +33,14 @@ int note_read(int dir_fd, const char *name, char *text, size_t cap)
 
 /* The tree as the copy of another, in a directory that is made for it. */
 static int tree_clone(struct store *s, const char *into, const char *id,
-		      int from_fd, const struct clone_how *how, const char *of,
-		      struct err *e)
+		      int from_fd, const struct clone_how *how, struct err *e)
 {
 	AUTO_CLOSE int dir_fd = tree_dir(s, into, id, true, e);
 	int r;
 
 	if (dir_fd < 0)
 		return dir_fd;
-	r = of ? note_write(dir_fd, note_of, of, e) : 0;
+	r = how->of ? note_write(dir_fd, note_of, how->of, e) : 0;
 	if (r == 0)
 		r = s->ops->clone(s, from_fd, dir_fd, "tree", how, e);
 	if (r < 0) {
@@ -55,9 +54,11 @@ static int tree_clone(struct store *s, const char *into, const char *id,
 int store_snapshot_new(struct store *s, const char *id, const char *of,
 		       int tree_fd, struct err *e)
 {
-	const struct clone_how how = { .like_fd = tree_fd, .read_only = true };
+	const struct clone_how how = { .like_fd = tree_fd,
+				       .read_only = true,
+				       .of = of };
 
-	return tree_clone(s, part, id, tree_fd, &how, of, e);
+	return tree_clone(s, part, id, tree_fd, &how, e);
 }
 
 int store_snapshot_open(struct store *s, const char *id, struct err *e)
@@ -204,14 +205,13 @@ static int fresh_work(struct store *s, const char *id, struct err *e)
 	return dir_fd < 0 ? dir_fd : tree_fresh_work(s, dir_fd, e);
 }
 
-int store_volume_from(struct store *s, const char *id, const char *snap,
-		      uint64_t bytes, bool allow_unlimited, uint64_t family,
-		      struct err *e)
+int store_volume_from(struct store *s, const struct disk_spec *d,
+		      const char *snap, uint64_t family, struct err *e)
 {
 	AUTO_CLOSE int from_fd = -1, like_fd = -1;
-	struct clone_how how = { .family = family, .bytes = bytes };
+	struct clone_how how = { .family = family, .bytes = d->bytes };
 	uint64_t usable;
-	int r = pool_check_limit(s, allow_unlimited, e);
+	int r = pool_check_limit(s, d->allow_unlimited, e);
 
 	if (r == 0)
 		r = pool_check_free(s, &usable, e);
@@ -220,13 +220,13 @@ int store_volume_from(struct store *s, const char *id, const char *snap,
 	from_fd = tree_open(s, part, snap, O_RDONLY, e);
 	if (from_fd < 0)
 		return from_fd;
-	like_fd = open_relative(s, id, snap);
+	like_fd = open_relative(s, d->id, snap);
 	how.like_fd = like_fd < 0 ? -1 : like_fd;
-	r = tree_clone(s, "box", id, from_fd, &how, NULL, e);
+	r = tree_clone(s, "box", d->id, from_fd, &how, e);
 	if (r == 0)
-		r = fresh_work(s, id, e);
+		r = fresh_work(s, d->id, e);
 	if (r < 0 && r != -EEXIST)
-		(void)tree_discard(s, "box", id);
+		(void)tree_discard(s, "box", d->id);
 	return r;
 }
 
@@ -241,6 +241,6 @@ int store_image_stage_from(struct store *s, const char *id, const char *base,
 		return from_fd;
 	r = pool_check_free(s, &how.bytes, e);
 	if (r == 0)
-		r = tree_clone(s, "stage", id, from_fd, &how, NULL, e);
+		r = tree_clone(s, "stage", id, from_fd, &how, e);
 	return r < 0 ? r : tree_open(s, "stage", id, O_PATH, e);
 }

@@ -133,8 +133,13 @@ int store_snapshot_clear(struct store *s, struct err *e) MUST_CHECK;
  * snapshots of the sandbox `id` exist, it counts together with them; else it
  * is a family of its own, of the number `family` (reserved).
  */
-int store_volume_from(struct store *s, const char *id, const char *snap,
-		      uint64_t bytes, bool allow_unlimited, uint64_t family,
+struct disk_spec {
+	const char *id;
+	uint64_t bytes;
+	bool allow_unlimited; /* where limits cannot be enforced */
+};
+int store_volume_from(struct store *s, const struct disk_spec *d,
+		      const char *snap, uint64_t family,
 		      struct err *e) MUST_CHECK;
 /*
  * Copies that are made ahead, for launches from the snapshot `snap` that come
@@ -148,10 +153,9 @@ int store_copy_place(struct store *s, const char *snap, unsigned n,
 int store_copy_fill(struct store *s, int place_fd, int tree_fd, uint64_t family,
 		    struct err *e) MUST_CHECK;
 int store_copy_finish(struct store *s, int place_fd, struct err *e) MUST_CHECK;
-/* The copy becomes the volume `id`. */
+/* The copy becomes a volume. */
 int store_copy_take(struct store *s, const char *snap, unsigned n,
-		    const char *id, uint64_t bytes, bool allow_unlimited,
-		    struct err *e) MUST_CHECK;
+		    const struct disk_spec *d, struct err *e) MUST_CHECK;
 void store_copy_discard(struct store *s, const char *snap, unsigned n);
 /* Discards all. */
 int store_copy_clear(struct store *s, struct err *e) MUST_CHECK;

@@ -18,7 +18,6 @@
 #include "base/auto.h"
 #include "base/buf.h"
 #include "base/fd.h"
-#include "sandbox/walls.h"
 #include "warden/warden.h"
 
 enum { WORD_MS = 10000, UNUSED_MS = 10000 };
@@ -184,6 +183,7 @@ void copies_drop(struct warden *w, const char *snap)
 bool copy_take(struct warden *w, const struct launch_spec *s)
 {
 	struct ready *r = ready_find(w, s->from);
+	const struct disk_spec disk = disk_of(s);
 	struct err e = { 0 };
 	unsigned i;
 
@@ -194,9 +194,7 @@ bool copy_take(struct warden *w, const struct launch_spec *s)
 		continue;
 	if (i == r->n)
 		return false;
-	if (store_copy_take(&w->store, r->snap, i, s->id,
-			    WALL(QUOTA) ? s->disk_bytes : 1ULL << 50,
-			    s->flags & LAUNCH_ALLOW_MISSING_DISK, &e) < 0)
+	if (store_copy_take(&w->store, r->snap, i, &disk, &e) < 0)
 		return false;
 	r->ok[i] = 0;
 	return true;

@@ -322,14 +322,21 @@ static void clone_free(struct deferred *d)
 	free(container_of(d, struct clone, gone));
 }
 
+struct disk_spec disk_of(const struct launch_spec *s)
+{
+	return (struct disk_spec){
+		.id = s->id,
+		.bytes = WALL(QUOTA) ? s->disk_bytes : 1ULL << 50,
+		.allow_unlimited = s->flags & LAUNCH_ALLOW_MISSING_DISK,
+	};
+}
+
 static int clone_work(struct job *j, struct err *e)
 {
 	const struct clone *c = container_of(j, struct clone, job);
-	const struct launch_spec *s = &c->box->spec;
+	const struct disk_spec disk = disk_of(&c->box->spec);
 
-	return store_volume_from(&j->w->store, s->id, s->from,
-				 WALL(QUOTA) ? s->disk_bytes : 1ULL << 50,
-				 s->flags & LAUNCH_ALLOW_MISSING_DISK,
+	return store_volume_from(&j->w->store, &disk, c->box->spec.from,
 				 c->family, e);
 }
 

@@ -259,6 +259,7 @@ void snapshot_release(struct warden *w, const char *id);
  * called. */
 int disk_start(struct box *b, struct err *e) MUST_CHECK;
 void box_disk_made(struct box *b, const struct err *e);
+struct disk_spec disk_of(const struct launch_spec *s);
 
 /* copies.c */
 struct copies {

@@ -3,6 +3,7 @@
 
 import contextlib
 import os
+import random
 import signal
 import socket
 import struct
@@ -10,8 +11,9 @@ import time
 
 import harness
 from harness import SLOW, wait_for
-from warden_link import (ALLOW_MISSING_DISK, KILL_ALL, LAUNCH, PAUSE_USER, PAUSED, PERSIST, VOLUME_NEXT,
-                         VOLUME_REMOVE, SNAPSHOT, SNAPSHOT_NEXT, SNAPSHOT_REMOVE, STAY,
+from warden_link import (ALLOW_MISSING_DISK, KILL_ALL, LAUNCH, PAUSE, PAUSED,
+                         PAUSE_USER, PERSIST, SNAPSHOT, SNAPSHOT_NEXT,
+                         SNAPSHOT_REMOVE, STAY, VOLUME_NEXT, VOLUME_REMOVE,
                          Link, Refused, cap, new_id)
 
 ENOENT, ESRCH, EBUSY, EEXIST, EINVAL = 2, 3, 16, 17, 22
@@ -305,6 +307,43 @@ class Pauses(State):
         self.link.pause(box)
         wait_for("memory is given back",
                  lambda: self.link.use(box)[1] < 20 << 20, 20 * SLOW)
+
+    def test_killed_at_any_moment(self):
+        """kill -9 of the warden: done or not done, nothing stands still for
+        ever, nothing is left over."""
+        box = self.ticking()
+        self.assertTrue(self.moves(box, 10 * SLOW))
+        first = self.link.snapshot(box)[0]
+        began = (
+            lambda: self.link.ask(SNAPSHOT, box, cap(new_id(), 28) +
+                                  struct.pack("<II", 0, 3)),
+            lambda: self.link.ask(SNAPSHOT, box, cap(new_id(), 28) +
+                                  struct.pack("<II", STAY, 0)),
+            lambda: self.link.ask(LAUNCH, new_id(), self.link.spec(
+                self.image, source=first)),
+            lambda: self.link.ask(PAUSE, box, bytes(4)))
+        with self.api_asleep():
+            for n in range(40 if LONG else 4):
+                began[n % len(began)]()
+                time.sleep(random.random() * 0.012)
+                self.i.kill_role("carrel-warden")
+                boxes = self.relink().boxes()
+                if boxes[box] & PAUSED:
+                    self.assertFalse(self.moves(box, 0.05))
+                    self.link.resume(box)
+                self.assertTrue(self.moves(box, 10 * SLOW), n)
+                self.assertEqual(os.listdir(self.i.pool() + "/copy"), [])
+                for other in boxes:
+                    self.sh(other, "true")
+                    if other != box:
+                        self.link.kill(other)
+                self.assertEqual(os.listdir(self.i.run_dir + "/box"), [box])
+            # Whatever is listed as a snapshot is one.
+            done = self.link.each(SNAPSHOT_NEXT)
+            self.assertIn(first, done)
+            for snap in done[:8]:
+                child = self.link.launch(self.image, source=snap)
+                self.assertRegex(self.sh(child, "cat /home/user/n"), "^[0-9]*$")
 
 
 class Volumes(State):

@@ -2,9 +2,18 @@
  * The warden's validation of requests: whatever bytes a peer sends, handlers
  * see nothing that breaks the rules of wire/warden.h. The input is a series of
  * requests of the real size on one connection; the handlers behind the table
- * are replaced by checks. Includes the file to reach what is static in it.
+ * are replaced by checks. Includes the files to reach what is static in them.
  */
 #include "../../src/warden/serve.c"
+
+#include "../../src/warden/import.c"
+
+/* Names that two files have. */
+#define say_failed view_say_failed
+#define let_go view_let_go
+#include "../../src/warden/view.c"
+#undef say_failed
+#undef let_go
 
 #include <assert.h>
 #include <stdint.h>
@@ -17,6 +26,25 @@ static unsigned answers;
 static void check_id(const char *id)
 {
 	assert(memchr(id, '\0', ID_CAP) == id + ID_LEN && id_valid(id));
+}
+
+/* Where one is mounted: no way up, nothing empty, an end. */
+static void check_volumes(const struct launch_volume v[LAUNCH_VOLUMES_MAX])
+{
+	size_t i;
+
+	for (i = 0; i < LAUNCH_VOLUMES_MAX && v[i].id[0]; i++) {
+		const char *p = v[i].path;
+
+		check_id(v[i].id);
+		assert(memchr(p, '\0', LAUNCH_PATH_CAP));
+		assert(p[0] == '/' && p[1] != '\0' && v[i].read_only <= 1);
+		assert(!strstr(p, "//") && !strstr(p, "/../") &&
+		       !strstr(p, "/./"));
+		assert(strncmp(p, "/proc/", 6) != 0 && strcmp(p, "/dev") != 0);
+	}
+	for (; i < LAUNCH_VOLUMES_MAX; i++)
+		assert(v[i].id[0] == '\0');
 }
 
 /* --- what the table leads to --- */
@@ -36,6 +64,9 @@ void box_launch(struct warden *wd, const struct launch_spec *s,
 	(void)wd;
 	check_id(s->id);
 	check_id(s->image);
+	if (s->from[0])
+		check_id(s->from);
+	check_volumes(s->volumes);
 	assert(memchr(s->hostname, '\0', NAME_CAP) && name_valid(s->hostname));
 	assert((s->flags & ~(uint32_t)LAUNCH_FLAGS_ALL) == 0);
 	assert(s->pids >= 8 && s->pids <= 65536);
@@ -124,41 +155,74 @@ bool box_uses_image(const struct warden *wd, const char *image)
 	return true;
 }
 
-int import_start(struct warden *wd, const char *id, const struct conn *owner,
-		 int fds[2], struct err *e)
+int snapshot_hold(struct warden *wd, const char *id, struct err *e)
+{
+	(void)wd;
+	check_id(id);
+	return err_set(e, ENOENT, "no");
+}
+
+void snapshot_release(struct warden *wd, const char *id)
+{
+	(void)wd;
+	(void)id;
+	abort();
+}
+
+int worker_start(struct worker *k, const struct worker_spec *s, int out[2],
+		 struct err *e)
+{
+	(void)k;
+	(void)s;
+	(void)out;
+	return err_set(e, EAGAIN, "no");
+}
+
+void worker_stop(struct worker *k)
+{
+	(void)k;
+	abort();
+}
+
+int job_start(struct job *j, struct err *e)
+{
+	(void)j;
+	return err_set(e, EAGAIN, "no");
+}
+
+int fetch_start(struct warden *wd, const struct conn *owner, int fds[2],
+		struct err *e)
 {
 	(void)wd;
 	(void)owner;
 	(void)fds;
-	check_id(id);
 	return err_set(e, EAGAIN, "no");
 }
 
-struct import *import_find(struct warden *wd, const char *id)
-{
-	(void)wd;
-	check_id(id);
-	return NULL;
-}
-
-void import_commit(struct import *i, struct waiter *wt)
-{
-	(void)i;
-	(void)wt;
-	abort();
-}
-
-void import_remove(struct import *i, struct waiter *wt)
-{
-	(void)i;
-	(void)wt;
-	abort();
-}
-
-void imports_orphan(struct warden *wd, const struct conn *owner)
+void fetches_orphan(struct warden *wd, const struct conn *owner)
 {
 	(void)wd;
 	(void)owner;
+}
+
+void volume_new(struct warden *wd, const struct volume_spec *s,
+		struct waiter *wt)
+{
+	struct err none = { 0 };
+
+	(void)wd;
+	check_id(s->id);
+	assert(s->bytes >= 16 << 20 && s->bytes <= 1ULL << 50);
+	answer(wt, &none);
+}
+
+void volume_remove(struct warden *wd, const char *id, struct waiter *wt)
+{
+	struct err none = { 0 };
+
+	(void)wd;
+	check_id(id);
+	answer(wt, &none);
 }
 
 void sweep_soon(struct warden *wd)
@@ -176,6 +240,8 @@ static void start(void)
 		abort();
 	list_init(&w.conns);
 	list_init(&w.imports);
+	list_init(&w.views);
+	list_init(&w.fetches);
 	list_init(&w.kill_all);
 	for (i = 0; i < BOX_BUCKETS; i++)
 		list_init(&w.boxes[i]);
@@ -201,7 +267,8 @@ static void take_answers(int fd, const struct warden_req *q)
 /* Needs the pool, which is not what is tested. */
 static bool is_about_the_pool(const struct warden_req *q)
 {
-	return q->op == WARDEN_IMAGE_NEXT || q->op == WARDEN_HOST;
+	return q->op == WARDEN_IMAGE_NEXT || q->op == WARDEN_HOST ||
+	       q->op == WARDEN_VOLUME_NEXT;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -688,8 +688,8 @@ static int from(struct store *s, const char *id, const char *snap,
 		uint64_t bytes)
 {
 	uint64_t family = store_reserve(s, 1);
-	int r = store_volume_from(s, id, snap, bytes, !s->disk_limit, family,
-				  &e);
+	const struct disk_spec d = { id, bytes, !s->disk_limit };
+	int r = store_volume_from(s, &d, snap, family, &e);
 
 	store_release(s);
 	return r;
