@@ -297,6 +297,18 @@ class Suspended(Asking, harness.unittest.TestCase):
         self.warden.refuse.clear()
         self.assertEqual(self.run_in(self.box, "echo", "hi").status, 200)
 
+    def test_changed_meanwhile(self):
+        self.suspend()
+        r = self.i.api("PATCH", f"/v1/sandboxes/{self.box}",
+                       '{"memory": "64M", "labels": {"a": "b"}}')
+        self.assertEqual((r.status, r.json["state"]), (200, "suspended"), r)
+        j = self.resume(self.box)
+        self.assertEqual((j["spec"]["memory"], j["labels"]),
+                         (64 << 20, {"a": "b"}))
+        spec = struct.unpack(fake_warden.LAUNCH_SPEC,
+                             self.warden.boxes[self.box].spec)
+        self.assertEqual(spec[8], 64 << 20)
+
     def test_used_while_it_is_suspended(self):
         """Who comes in the middle waits, and starts it again."""
         self.warden.silent.add(fake_warden.KILL)
