@@ -110,6 +110,7 @@ struct held {
 	struct api *api;
 	struct http_conn *conn;
 	struct call call;
+	char id[ID_CAP];
 };
 
 static void held_gone(struct http_conn *c, void *owner)
@@ -125,18 +126,22 @@ static void held_gone(struct http_conn *c, void *owner)
 static void on_ready(struct auto_snapshot *w, const struct err *e)
 {
 	struct held *h = container_of(w, struct held, auto_snapshot);
+	struct sandbox *s = box_by_id(h->api, h->id);
 	struct api *a = h->api;
 	struct http_conn *c = h->conn;
 	struct call call = h->call;
 
 	a->n_held--;
 	free(h);
-	if (e->code) {
-		reply_err(a, c, e);
-		return;
-	}
 	http_own(c, NULL, NULL);
-	call.route->fn(a, c, &call);
+	/* Suspended or rolled back meanwhile: the same again in its next life.
+	 */
+	if (e->code && s && wake_hold(a, c, &call, s))
+		return;
+	if (e->code)
+		reply_err(a, c, e);
+	else
+		call.route->fn(a, c, &call);
 }
 
 /* A terminal of a process that is there starts nothing. */
@@ -166,6 +171,7 @@ bool auto_snapshot_hold(struct api *a, struct http_conn *c,
 	h->api = a;
 	h->conn = c;
 	h->call = *call;
+	memcpy(h->id, s->id, ID_CAP);
 	if (auto_snapshot_take(&h->auto_snapshot, s, &call->who,
 			       http_request_id(c), on_ready, &e) < 0) {
 		reply_err(a, c, &e);

@@ -16,6 +16,8 @@
 #include "sandbox/cgroup.h"
 #include "sandbox/cgroup_knob.h"
 
+enum { WAIT_MAX_MS = 64 };
+
 int cgroup_open(const struct cgroup_host *h, unsigned slot, struct err *e)
 {
 	char name[16];
@@ -42,13 +44,21 @@ int cgroup_freeze_begin(int group_fd, struct err *e)
 	return cgroup_knob(group_fd, "cgroup.freeze", "1", false, e);
 }
 
-bool cgroup_frozen(int events_fd)
+/* 1, 0, or -errno: the group is gone. */
+static int is_frozen(int events_fd)
 {
 	char text[128];
 	ssize_t n = pread(events_fd, text, sizeof(text) - 1, 0);
 
-	text[n > 0 ? n : 0] = '\0';
+	if (n < 0)
+		return -errno;
+	text[n] = '\0';
 	return strstr(text, "frozen 1") != NULL;
+}
+
+bool cgroup_frozen(int events_fd)
+{
+	return is_frozen(events_fd) == 1;
 }
 
 int cgroup_events(int group_fd, struct err *e)
@@ -63,18 +73,23 @@ int cgroup_freeze(int group_fd, struct err *e)
 	AUTO_CLOSE int fd = cgroup_events(group_fd, e);
 	uint64_t now = clock_boot_ms(), until = now + CGROUP_FREEZE_MS;
 	struct pollfd p = { .fd = fd, .events = POLLPRI };
+	int r, wait = 1;
 
 	if (fd < 0 || cgroup_freeze_begin(group_fd, e) < 0)
 		return -e->code;
-	while (!cgroup_frozen(fd)) {
+	while ((r = is_frozen(fd)) != 1) {
+		if (r < 0)
+			return err_set(e, ESRCH, "the sandbox has ended");
 		now = clock_boot_ms();
 		if (now >= until)
 			return err_set(e, ETIMEDOUT,
 				       "its processes did not stand still "
 				       "within %d s",
 				       CGROUP_FREEZE_MS / 1000);
-		if (poll(&p, 1, (int)(until - now)) < 0 && errno != EINTR)
+		/* The kernel tells of it every 10 ms at most: we look, too. */
+		if (poll(&p, 1, wait) < 0 && errno != EINTR)
 			return err_sys(e, "wait for the freezer");
+		wait = wait < WAIT_MAX_MS ? wait * 2 : wait;
 	}
 	return 0;
 }
@@ -84,7 +99,7 @@ int cgroup_thaw(int group_fd, struct err *e)
 	struct err none = { 0 };
 
 	if (cgroup_knob(group_fd, "cgroup.freeze", "0", false, &none) == 0 ||
-	    none.code == ENODEV)
+	    none.code == ENODEV || none.code == ENOENT)
 		return 0; /* done, or it is gone */
 	*e = none;
 	return -e->code;

@@ -1,6 +1,9 @@
 """Pause and resume, requests that wake a paused sandbox, and idle ones."""
 
+import functools
 import json
+import os
+import random
 import socket
 import struct
 import threading
@@ -12,6 +15,7 @@ from fake_warden import PAUSE, RESUME, Api
 from harness import SLOW, wait_for
 
 EIO = 5
+STORM = float(os.environ.get("PAUSE_STORM", "3"))  # seconds
 
 
 def later(fn):
@@ -682,6 +686,48 @@ class Real(Asking, harness.Case):
         self.assertEqual(self.i.sh("disk", "cat /home/user/note").out, "kept\n")
         r = self.i.api("GET", f"/v1/sandboxes/{box}/processes")
         self.assertNotIn("sleep", [p["tag"] for p in r.json["processes"]])
+
+    def storm(self, seed, boxes, until):
+        """One of many who pause, use and roll back the same sandboxes."""
+        dice = random.Random(seed)
+        post = functools.partial(self.i.api, "POST", timeout=60 * SLOW)
+        bad = []
+        while time.monotonic() < until:
+            box, snap = dice.choice(boxes)
+            path = f"/v1/sandboxes/{box}"
+            r = dice.choice((
+                lambda: post(f"{path}/pause"), lambda: post(f"{path}/pause"),
+                lambda: post(f"{path}/resume"),
+                lambda: post(f"{path}/run", '{"argv": ["echo", "hi"]}'),
+                lambda: post(f"{path}/run", '{"argv": ["echo", "hi"]}'),
+                lambda: post(f"{path}/snapshots", "{}"),
+                lambda: post(f"{path}/pause", '{"disk_only": true}'),
+                lambda: post(f"{path}/rollback", json.dumps({"snapshot": snap})),
+            ))()
+            # Cut off by a rollback, or in the way of another: never an error.
+            if r.status not in (200, 201, 404, 409, 503):
+                bad.append(r)
+        return bad
+
+    def test_storm(self):
+        boxes = []
+        for more in ({}, {"auto-snapshot": "exec", "snapshot-keep": 2}):
+            box = self.i.create(**more)
+            r = self.i.api("POST", f"/v1/sandboxes/{box}/snapshots", "{}")
+            boxes.append((box, r.json["id"]))
+        until = time.monotonic() + STORM
+        them = [later(lambda n=n: self.storm(n, boxes, until))
+                for n in range(6)]
+
+        def over():
+            for box, _ in boxes:  # whose command a pause has stopped
+                self.resume(box)
+            return not any(t.is_alive() for t in them)
+        wait_for("the end of it", over, STORM + 60 * SLOW, 0.3)
+        self.assertEqual([b for t in them for b in t.value], [])
+        for box, _ in boxes:
+            self.assertEqual(self.i.sh(box, "echo fine").out, "fine\n")
+        self.assertEqual(self.metric("held_requests"), 0)
 
     def test_back_to_an_entry(self):
         box = self.i.create(name="steps", **{"auto-snapshot": "exec"})
