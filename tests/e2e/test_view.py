@@ -341,7 +341,8 @@ class Read(State):
         side = self.snap(box)
         used, shared, entries = self.link.space(side)
         self.assertTrue(4 << 20 <= used < 5 << 20, used)
-        self.assertGreaterEqual(shared, 4 << 20)  # the sandbox has it too
+        if self.i.api("GET", "/v1/host").json["pool"]["driver"] == "btrfs":
+            self.assertGreaterEqual(shared, 4 << 20)  # the sandbox has it too
         self.assertGreaterEqual(entries, 6)
 
 
@@ -388,8 +389,9 @@ class Save(State):
         self.assertLess(int(self.sh(box, "stat -c %b hole")), 1000)
         self.assertEqual(self.sh(box, "stat -c %Y d"), "1600000000\n")
         self.link.kill(box)
-        # It shares what the snapshot has on disk.
-        self.assertGreater(self.link.space(side)[1], 3 << 20)
+        if self.i.api("GET", "/v1/host").json["pool"]["driver"] == "btrfs":
+            # It shares what the snapshot has on disk.
+            self.assertGreater(self.link.space(side)[1], 3 << 20)
 
     def test_nothing_changed(self):
         image = self.commit(self.after("true"))
@@ -463,7 +465,7 @@ class Hostile(State):
 
     def test_its_reader_leaves(self):
         side = self.after("truncate -s 1099511627776 f; echo x >>f")
-        for _ in range(9):  # one more than there may be
+        for _ in range(4):
             ask, out = self.link.start(READ, side)
             os.write(ask, question(["/home/user/f"]))
             os.close(ask)
@@ -478,10 +480,14 @@ class Hostile(State):
     def test_who_asked_leaves(self):
         side = self.after("true")
         other = Views(self.i)
-        fds = [other.start(DIFF, side, side) for _ in range(8)]
-        with self.assertRaises(Refused) as r:
-            self.link.start(DIFF, side, side)
-        self.assertEqual(r.exception.code, EAGAIN)
+        fds, code = [], 0
+        while not code and len(fds) < 100:
+            try:
+                fds.append(other.start(DIFF, side, side))
+            except Refused as e:
+                code = e.code
+        self.assertEqual(code, EAGAIN)
+        self.assertGreaterEqual(len(fds), 8)
         other.close()
         wait_for("they end", lambda: not self.i.pids().get("carrel-worker"),
                  10 * SLOW)
