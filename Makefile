@@ -165,7 +165,7 @@ $(B)/bench/%: bench/%.c $(B)/dyn/lib.a
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP $(LDFLAGS) -o $@ $< $(B)/dyn/lib.a
 bench: all $(BENCH) ##          what the README claims, measured (root, idle machine)
 	@tools/deps.sh install run test bench
-	@bench/run latency burst streams state $(if $(BENCH_QUICK),,idle)
+	@bench/run latency burst streams state import $(if $(BENCH_QUICK),,idle)
 bench-idle: all $(BENCH) ##     only its part with 1000 idle sandboxes
 	@tools/deps.sh install run test
 	@bench/run idle
