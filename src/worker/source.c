@@ -55,7 +55,7 @@ static bool is_bomb(const struct source *s)
 static la_ssize_t read_block(struct archive *a, void *arg, const void **p)
 {
 	struct source *s = arg;
-	struct block b;
+	struct block b = { 0 };
 	int r;
 
 	/* Here too, because libarchive may loop without returning to us. */

@@ -179,7 +179,7 @@ static int open_up(int dir_fd)
 int tree_clear(int dir_fd)
 {
 	AUTO_CLOSE int fd = tree_open(dir_fd, "", O_PATH | O_DIRECTORY, 0);
-	char sub[ENTRY_NAME_MAX + 1];
+	char sub[ENTRY_NAME_MAX + 1] = "";
 	size_t depth = 0;
 
 	for (;;) {
