@@ -462,7 +462,7 @@ class Inside(DriveCase):
         self.assertEqual(self.get("f"), b"1\n")
 
     def test_other_lives(self):
-        """A sandbox that was rolled back, or resumed, has its door again."""
+        """One that was rolled back or resumed, and forks, have a door."""
         box = self.box("/:rw")
         r = self.i.api("POST", f"/v1/sandboxes/{box}/snapshots", {"name": "s"})
         self.assertEqual(r.status, 201, r)
@@ -471,9 +471,12 @@ class Inside(DriveCase):
                            ("pause", {}), ("resume", {})):
             r = self.i.api("POST", f"/v1/sandboxes/{box}/{path}", body)
             self.assertEqual(r.status, 200, (path, r))
-        wait_for("it is back", lambda: self.i.sh(
-            box, "echo 1 | drive put - f").returncode == 0, 30 * SLOW)
-        self.assertEqual(self.get("f"), b"1\n")
+        r = self.i.api("POST", f"/v1/sandboxes/{box}/fork", {"count": 2})
+        self.assertEqual(r.status, 201, r)
+        for one in [box] + [s["id"] for s in r.json["sandboxes"]]:
+            wait_for("its door is open", lambda: self.i.sh(
+                one, "echo 1 | drive put - f").returncode == 0, 30 * SLOW)
+            self.assertEqual(self.versions("f")[0]["sandbox"], one)
 
     def test_idle(self):
         """A door is no client: it does not keep a sandbox awake."""

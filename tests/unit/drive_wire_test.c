@@ -1,4 +1,7 @@
-/* Records of the drive from inside (wire/drive.h), and grants of a spec. */
+/*
+ * Records of the drive from inside (wire/drive.h); grants and volumes of a
+ * spec.
+ */
 #include "wire/drive.h"
 
 #include <errno.h>
@@ -6,6 +9,7 @@
 
 #include "check.h"
 #include "spec/grant.h"
+#include "spec/mount.h"
 #include "wire/pack.h"
 
 static void test_round(void)
@@ -120,10 +124,35 @@ static void test_grants(void)
 	CHECK(drive_path_check("", true, &e) == 0);
 }
 
+static void test_mounts(void)
+{
+	static const char *const bad[] = {
+		"",         "data",        "data:",        "data:d",
+		":/d",      "DATA:/d",     "data:/",       "data:/a//b",
+		"data:/..", "data:/a/./b", "data:/proc/x", "data:/dev",
+		"data:/d/", "data:/d:rx/", "data:/a\x01",  "data:ro",
+	};
+	struct volume_mount m;
+	size_t i;
+
+	CHECK(volume_mount_parse("data:/a/b", &m) == 0);
+	CHECK_STR(m.name, "data");
+	CHECK_STR(m.path, "/a/b");
+	CHECK(!m.read_only);
+	CHECK(volume_mount_parse("d:/a b:ro", &m) == 0 && m.read_only);
+	CHECK_STR(m.path, "/a b");
+	CHECK(volume_mount_parse("d:/x:y:rw", &m) == 0 && !m.read_only);
+	CHECK_STR(m.path, "/x:y");
+	CHECK(volume_mount_parse("d:/devices", &m) == 0);
+	for (i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		CHECK(volume_mount_parse(bad[i], &m) == -EINVAL);
+}
+
 int main(void)
 {
 	test_round();
 	test_bad();
 	test_grants();
+	test_mounts();
 	return CHECK_DONE();
 }

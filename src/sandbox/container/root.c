@@ -149,7 +149,9 @@ static int attach_volume(const struct launch_ctx *l,
 	AUTO_CLOSE int fd = -1, at_fd = -1;
 	char tree[64];
 
-	snprintf(tree, sizeof(tree), "/pool/" STORE_ATTACHED_TREE, v->id);
+	if (snprintf(tree, sizeof(tree), "/pool/" STORE_ATTACHED_TREE, v->id) >=
+	    (int)sizeof(tree))
+		return err_set(e, EINVAL, "not the id of a volume");
 	fd = mount_clone(AT_FDCWD, tree,
 			 MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID |
 				 (v->read_only ? MOUNT_ATTR_RDONLY : 0),
