@@ -153,6 +153,13 @@ static void offer_places(struct cli *cli)
 	offer_list(cli, "/v1/sandboxes", "sandboxes", ":");
 }
 
+static void offer_states(struct cli *cli)
+{
+	offer_snapshots(cli);
+	offer_sandboxes(cli);
+	offer_images(cli);
+}
+
 /* Of the sandbox that stands in front. */
 static void offer_processes(struct cli *cli)
 {
@@ -195,6 +202,8 @@ static const struct {
 	{ "FILE", offer_files },        { "VERB", offer_all_verbs },
 	{ "SRC", offer_places },        { "DST", offer_places },
 	{ "PROCESS", offer_processes }, { "SNAPSHOT", offer_snapshots },
+	{ "FROM", offer_states },       { "STATE", offer_states },
+	{ "INTO", offer_sandboxes },
 };
 
 static void offer_kind(struct cli *cli, const char *kind)

@@ -1,4 +1,3 @@
-# suite: sanitized
 """Merges: what was changed in one sandbox is taken over into another, by their
 common ancestor; and nothing that somebody wrote is lost."""
 
@@ -360,17 +359,19 @@ class Races(Case):
                          "1\n1\na\ngone\n")
 
     def test_killed_in_the_middle(self):
-        """Of api: nothing or all of it, nobody stands still for ever, and
+        """A role: nothing or all of it, nobody stands still for ever, and
         nothing is left."""
         parent = self.box("echo 1 > a")
         child = self.fork(parent, "mkdir d; for i in $(seq 400); do "
                                   "echo $i > d/f$i; done")
-        for wait in (0.0, 0.03, 0.08, 0.2):
+        for role, wait in (("carrel-api", 0.0), ("carrel-api", 0.03),
+                           ("carrel-api", 0.08), ("carrel-api", 0.2),
+                           ("carrel-warden", 0.03), ("carrel-warden", 0.1)):
             t = threading.Thread(target=self.quiet_merge,
                                  args=(child, parent))
             t.start()
             time.sleep(wait)
-            self.i.kill_role("carrel-api")
+            self.i.kill_role(role)
             t.join()
             self.i.wait_ready()
             harness.wait_for("it to go on", lambda: self.i.sh(
@@ -413,6 +414,10 @@ class Cli(Case):
         parent = self.box(BASE, name="work")
         self.fork(parent, "echo 2 > src/a; rm src/b; echo 1 > n; echo t > mode",
                   name="try")
+        # A fork alone is compared with where it began.
+        p = self.i.cli("diff", "try", check=1)
+        self.assertEqual(p.out, "M /home/user/mode\nA /home/user/n\n"
+                                "M /home/user/src/a\nD /home/user/src/b\n")
         p = self.i.cli("merge", "try", "work", "--dry-run",
                        "--path", "/home/user/src", check=0)
         self.assertEqual(p.out, "M /home/user/src/a\nD /home/user/src/b\n"
