@@ -11,6 +11,7 @@ import time
 
 import fake_warden
 import harness
+import websocket
 from fake_warden import PAUSE, RESUME, Api
 from harness import SLOW, wait_for
 
@@ -592,6 +593,46 @@ class Real(Asking, harness.Case):
         self.assertEqual([int(x) for x in words],
                          list(range(1, len(words) + 1)))
         w.close()
+
+    def test_events_and_terminals_wait(self):
+        box = self.i.create()
+        self.start(box, self.COUNT, "count")
+        conn = harness.UnixHTTP(self.i.sock, 30 * SLOW)
+        conn.request("GET", f"/v1/sandboxes/{box}/processes/tag:count",
+                     headers={"Accept": "text/event-stream"})
+        events = conn.getresponse()
+        self.assertEqual(events.status, 200)
+        tty = websocket.WebSocket(
+            self.i.sock, f"/v1/sandboxes/{box}/terminal?command=cat",
+            30 * SLOW)
+
+        def echo(word):
+            tty.send(websocket.BINARY, word + b"\n")
+            got = b""
+            while word not in got:
+                op, data = tty.recv()
+                got += data if op == websocket.BINARY else b""
+
+        def numbers(n):
+            """So many of what is counted, one after the other."""
+            text = ""
+            while text.count("\n") < n:
+                line = events.readline().decode()
+                if line.startswith("data:") and '"data"' in line:
+                    text += json.loads(line[5:])["data"]
+            return [int(x) for x in text.split()]
+        echo(b"one")
+        first = numbers(5)
+        self.pause(box)
+        tty.send(websocket.BINARY, b"two\n")
+        time.sleep(0.2)
+        self.assertEqual(self.state(box), "paused")
+        self.resume(box)
+        echo(b"three")
+        then = numbers(20)
+        self.assertEqual(first + then, list(range(1, len(first + then) + 1)))
+        conn.close()
+        tty.sock.close()
 
     def test_a_tunnel_waits(self):
         box = self.i.create()
