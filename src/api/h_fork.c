@@ -180,15 +180,14 @@ static int make_one(struct fork *f, unsigned i, struct err *e)
 {
 	AUTO(spec_done) struct spec spec = { 0 };
 	struct child *c = &f->child[i];
-	struct sandbox *s;
+	struct sandbox *s = NULL;
 	int r;
 
 	spec_copy(&spec, &f->spec);
 	r = child_name(f, i, spec.name, e);
 	if (r == 0)
-		r = box_create_from(f->api, f->project, &spec, f->from,
-				    f->parent, &s, e);
-	if (r < 0)
+		r = box_create_from(f->from, &spec, f->parent, &s, e);
+	if (r < 0 || !s)
 		return r;
 	c->fork = f;
 	memcpy(c->id, s->id, sizeof(c->id));

@@ -144,8 +144,7 @@ static int create(struct create *cr, json_t *j, struct err *e)
 	if (r < 0)
 		return r;
 	if (from)
-		return box_create_from(cr->api, from->project, &spec, from,
-				       from->sandbox, &cr->box, e);
+		return box_create_from(from, &spec, from->sandbox, &cr->box, e);
 	return box_create(cr->api, who_project(&cr->who), &spec, cr->run,
 			  &cr->box, e);
 }
@@ -310,7 +309,7 @@ static void h_sandbox_delete(struct api *a, struct http_conn *c,
 
 const struct route sandbox_routes[] = {
 	{ "POST", "/v1/sandboxes", h_sandbox_create, SCOPE_USE, 0,
-	  "Make a sandbox", NULL, "Spec", "Sandbox", 201 },
+	  "Make a sandbox", NULL, "SandboxAsk", "Sandbox", 201 },
 	{ "DELETE", "/v1/sandboxes", h_sandbox_delete_all, SCOPE_ADMIN,
 	  ROUTE_ANYWAY, "The kill switch: end all sandboxes", kill_all_query,
 	  NULL, "Removed", 200 },

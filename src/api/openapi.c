@@ -130,11 +130,25 @@ static json_t *spec_json(unsigned flags, const char *help)
 			 "additionalProperties", false);
 }
 
+/* A spec, and where it starts. */
+static json_t *create_json(void)
+{
+	json_t *j = spec_json(0, "A sandbox to be made");
+
+	json_object_set_new(json_object_get(j, "properties"), "snapshot",
+			    json_pack("{s:s, s:s}", "type", "string",
+				      "description",
+				      "start from this one instead of an "
+				      "image, with the spec of its sandbox"));
+	return j;
+}
+
 static json_t *all_schemas(void)
 {
 	const struct schema *s;
 	json_t *j = json_object();
 
+	json_object_set_new(j, "SandboxAsk", create_json());
 	json_object_set_new(j, "Spec",
 			    spec_json(0, "What a sandbox is made of"));
 	json_object_set_new(j, "SpecChange",

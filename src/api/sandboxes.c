@@ -253,11 +253,10 @@ void box_fill_launch(struct sandbox *s, const char *from)
 	volumes_fill(s, l);
 }
 
-/* From a snapshot, or (`from` NULL) from its image. */
-static struct sandbox *launch(struct api *a, const char *project,
-			      struct spec *spec, const char *image_id,
-			      const struct snapshot *from, enum box_use use,
-			      struct err *e)
+/* All but the request to the warden. */
+static struct sandbox *enter(struct api *a, const char *project,
+			     struct spec *spec, const char *image_id,
+			     enum box_use use, struct err *e)
 {
 	char id[ID_CAP];
 	struct sandbox *s;
@@ -280,17 +279,24 @@ static struct sandbox *launch(struct api *a, const char *project,
 	} else {
 		box_count(s, true);
 	}
-	box_set_base(s, from ? from->id : "");
-	box_fill_launch(s, s->base);
-	warden_ask(&a->warden, &s->call, on_launch);
 	return s;
+}
+
+static void ask_launch(struct sandbox *s)
+{
+	box_fill_launch(s, s->base);
+	warden_ask(&s->api->warden, &s->call, on_launch);
 }
 
 struct sandbox *box_launch(struct api *a, const char *project,
 			   struct spec *spec, const char *image_id,
 			   enum box_use use, struct err *e)
 {
-	return launch(a, project, spec, image_id, NULL, use, e);
+	struct sandbox *s = enter(a, project, spec, image_id, use, e);
+
+	if (s)
+		ask_launch(s);
+	return s;
 }
 
 int box_may_create(struct api *a, const char *project, const struct spec *spec,
@@ -389,21 +395,23 @@ int box_create(struct api *a, const char *project, struct spec *spec,
 	return r;
 }
 
-int box_create_from(struct api *a, const char *project, struct spec *spec,
-		    struct snapshot *from, const char *parent,
-		    struct sandbox **out, struct err *e)
+int box_create_from(struct snapshot *from, struct spec *spec,
+		    const char *parent, struct sandbox **out, struct err *e)
 {
+	struct api *a = from->api;
 	struct sandbox *s;
 	int r;
 
 	snprintf(spec->image, sizeof(spec->image), "%s", from->image);
-	r = box_may_create(a, project, spec, 1, e);
+	r = box_may_create(a, from->project, spec, 1, e);
 	if (r < 0)
 		return r;
 	a->boxes.last_create_ms = clock_boot_ms();
-	s = launch(a, project, spec, from->image_id, from, BOX_MADE, e);
+	s = enter(a, from->project, spec, from->image_id, BOX_MADE, e);
 	if (!s)
 		return -e->code;
+	box_set_base(s, from->id);
+	ask_launch(s);
 	snprintf(s->parent, sizeof(s->parent), "%s", parent);
 	lifetime_start(s);
 	*out = s;

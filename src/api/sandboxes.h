@@ -138,12 +138,12 @@ bool image_in_use(struct api *a, const char *image_id, bool by_any);
 int box_create(struct api *a, const char *project, struct spec *spec,
 	       bool transient, struct sandbox **out, struct err *e) MUST_CHECK;
 /*
- * The same from a snapshot, whose image is the spec's; 0 or -errno. `parent`
- * is the sandbox whose fork it is, or "".
+ * The same from a snapshot, in its project and with its image; 0 or -errno.
+ * `parent` is the sandbox whose fork it is, or "".
  */
-int box_create_from(struct api *a, const char *project, struct spec *spec,
-		    struct snapshot *from, const char *parent,
-		    struct sandbox **out, struct err *e) MUST_CHECK;
+int box_create_from(struct snapshot *from, struct spec *spec,
+		    const char *parent, struct sandbox **out,
+		    struct err *e) MUST_CHECK;
 /* May so many with this spec be made, as far as can be seen now? */
 int box_may_create(struct api *a, const char *project, const struct spec *spec,
 		   unsigned n, struct err *e) MUST_CHECK;

@@ -395,12 +395,14 @@ static void hand_over_child(struct snapshot *snap)
 
 static bool is_needed(const struct snapshot *snap)
 {
+	const struct snapshot *child;
+
 	if (snap->holds > 0 || snap->taking || snap->n_boxes > 0 ||
 	    snapshot_visible(snap) || snap->n_snapshots > 1)
 		return true;
 	/* Where the snapshot of a fork and its parent parted. */
-	return snap->n_snapshots == 1 &&
-	       strcmp(child_of(snap)->sandbox, snap->sandbox) != 0 &&
+	child = snap->n_snapshots == 1 ? child_of(snap) : NULL;
+	return child && strcmp(child->sandbox, snap->sandbox) != 0 &&
 	       box_by_id(snap->api, snap->sandbox);
 }
 

@@ -122,8 +122,7 @@ static int snapshot_ls(struct cli *cli, int argc, char **argv)
 		{ "quiet", 'q', OPT_FLAG, &quiet, NULL, "only ids" },
 		{ "project", 0, OPT_TEXT, &project, "PROJECT", "only its own" },
 		{ "space", 0, OPT_FLAG, &space, NULL,
-		  "measure what each has written over its image, and how much "
-		  "of it is shared" },
+		  "measure what each takes, and how much of it is shared" },
 		{ "json", 0, OPT_FLAG, &json, NULL, "as JSON" },
 		OPT_HELP(cli),
 		{ 0 },

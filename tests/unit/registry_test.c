@@ -147,6 +147,66 @@ static void test_sandboxes(void)
 	registry_close(&r);
 }
 
+static int see_snapshot(void *arg, const struct snapshot_row *row)
+{
+	struct seen *s = arg;
+
+	s->n++;
+	note(s, row->id);
+	note(s, "=");
+	note(s, row->name);
+	note(s, "/");
+	note(s, row->kind);
+	note(s, "/");
+	note(s, row->base);
+	note(s, ",");
+	return row->bytes == 1 && row->pause_us == 2 && row->event == 3 ? 0 : 7;
+}
+
+static void test_snapshots(void)
+{
+	struct snapshot_row a = { .id = "a",
+				  .project = "p",
+				  .name = "one",
+				  .kind = "user",
+				  .sandbox = "s",
+				  .base = "",
+				  .image_id = "i",
+				  .image = "debian",
+				  .spec = "{}",
+				  .bytes = 1,
+				  .pause_us = 2,
+				  .event = 3,
+				  .created_ms = 10 },
+			    b = a, c = a;
+	struct seen seen = { 0 };
+	struct registry r;
+	struct err e = { 0 };
+
+	b.id = "b";
+	c.id = "c";
+	c.name = "";
+	c.base = "a";
+	CHECK(registry_open(&r, path, &e) == 0);
+	CHECK(registry_begin_durable(&r, &e) == 0);
+	CHECK(registry_end(&r, registry_snapshot_put(&r, &a, &e), &e) == 0);
+	CHECK(registry_snapshot_put(&r, &b, &e) == -EEXIST);
+	err_clear(&e);
+	CHECK(registry_snapshot_put(&r, &c, &e) == 0);
+	/* It loses its name, and another one may have it. */
+	a.name = "";
+	a.kind = "fork";
+	CHECK(registry_snapshot_put(&r, &a, &e) == 0);
+	CHECK(registry_snapshot_put(&r, &b, &e) == 0);
+	CHECK(registry_snapshot_each(&r, see_snapshot, &seen, &e) == 0);
+	CHECK_STR(seen.names, "a=/fork/,b=one/user/,c=/user/a,");
+	CHECK(registry_snapshot_remove(&r, "a", &e) == 0);
+	CHECK(registry_snapshot_remove(&r, "a", &e) == 0);
+	CHECK(registry_snapshot_remove(&r, "b", &e) == 0);
+	CHECK(registry_snapshot_remove(&r, "c", &e) == 0);
+	registry_close(&r);
+}
+
 static void test_images(void)
 {
 	struct image_row one = { "debian", "i1", 10, 2, 3, "{}", "c" },
@@ -647,6 +707,7 @@ int main(void)
 		return 1;
 	snprintf(path, sizeof(path), "%s/registry.db", dir);
 	test_sandboxes();
+	test_snapshots();
 	test_images();
 	test_keys();
 	test_ended();
