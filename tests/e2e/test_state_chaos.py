@@ -49,6 +49,7 @@ class Model:
     def __init__(self, i, rng):
         self.i, self.rng = i, rng
         self.boxes, self.snaps = {}, {}
+        self.source = {}  # of a snapshot: its sandbox
         self.n = 0
 
     def name(self, kind):
@@ -90,11 +91,14 @@ class Model:
         if self.ask("POST", f"/v1/sandboxes/{box}/snapshots",
                     {"name": name}) is not False:
             self.snaps[name] = set(self.boxes[box])
+            self.source[name] = box
 
     def rollback(self):
-        if not self.snaps:
+        own = [s for s in sorted(self.snaps) if self.source[s] in self.boxes]
+        if not own:
             return
-        box, snap = self.any_box(), self.rng.choice(sorted(self.snaps))
+        snap = self.rng.choice(own)
+        box = self.source[snap]
         done = self.ask("POST", f"/v1/sandboxes/{box}/rollback",
                         {"snapshot": snap})
         if done:
