@@ -229,7 +229,8 @@ class StateChaos(unittest.TestCase):
                 wait_for("the pool is as it was",
                          lambda: self.subvolumes(i) == before, 60 * SLOW, 0.5)
             except AssertionError:
-                self.assertEqual(self.subvolumes(i), before)
+                living = i.api("GET", "/v1/sandboxes").json["sandboxes"]
+                self.assertEqual((self.subvolumes(i), living), (before, []))
 
 
 if __name__ == "__main__":
