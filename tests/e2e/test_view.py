@@ -165,6 +165,25 @@ class Diff(State):
         sides = [self.snap(box) for box in boxes]
         self.assertEqual(len(self.whats(*sides)), 50)
 
+    def test_attributes(self):
+        box = self.launch()
+        self.sh(box, "touch f g; mkdir d")
+        before = self.snap(box)
+        # As setfattr inside would do, which the image does not have.
+        top = f"{self.i.pool()}/box/{box}/tree/upper/home/user/"
+        for name, value in (("f", b"1"), ("d", b"two\n")):
+            os.setxattr(top + name, "user.x", value)
+        after = self.snap(box)
+        os.setxattr(top + "f", "user.x", b"2")
+        last = self.snap(box)
+        self.assertEqual(self.whats(before, after), {"d": "attrs", "f": "attrs"})
+        self.assertEqual(self.whats(after, last), {"f": "attrs"})
+        tar = tarfile.open(fileobj=io.BytesIO(
+            self.link.data(PACK, after, paths=["/home/user"])))
+        self.assertEqual({m.name: m.pax_headers["SCHILY.xattr.user.x"]
+                          for m in tar if m.pax_headers},
+                         {"home/user/f": "1", "home/user/d": "two\n"})
+
     def test_same_bytes(self):
         """Content decides, where nothing else can."""
         one = self.after("dd if=/dev/zero bs=1M count=2 of=z 2>/dev/null; "
@@ -396,6 +415,15 @@ class Save(State):
     def test_nothing_changed(self):
         image = self.commit(self.after("true"))
         self.assertEqual(self.whats(self.base(), image), {})
+
+    def test_attributes(self):
+        box = self.launch()
+        self.sh(box, "touch f; mkdir d")
+        top = f"{self.i.pool()}/box/{box}/tree/upper/home/user/"
+        for name in ("f", "d"):
+            os.setxattr(top + name, "user.x", b"1")
+        side = self.snap(box)
+        self.assertEqual(self.whats(side, self.commit(side), ["/home/user"]), {})
 
     def test_rules_of_imports(self):
         side = self.after("cp /bin/busybox s; chmod 6755 s; mkdir g; chmod 2775 "
