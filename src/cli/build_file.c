@@ -35,6 +35,7 @@ struct build {
 	struct plan plan;
 	char name[64];
 	char box[ID_CAP]; /* "": none */
+	bool is_step; /* this process does one, and the sandbox is not its */
 	struct process_opts process;
 	json_t *base;   /* the image that it starts from */
 	json_t *config; /* that the new one gets */
@@ -54,7 +55,7 @@ static void remove_box(void)
 	struct http_client c;
 	struct err e = { 0 };
 
-	if (!*b.box)
+	if (!*b.box || b.is_step)
 		return;
 	server_target(b.cli, target, "/v1/sandboxes/", b.box);
 	call.target = target;
@@ -237,6 +238,7 @@ static void __attribute__((noreturn)) step_child(const struct step *s)
 {
 	int code;
 
+	b.is_step = true;
 	set_signals(SIG_DFL);
 	hold_signals(SIG_UNBLOCK);
 	if (dup2(STDERR_FILENO, STDOUT_FILENO) < 0)

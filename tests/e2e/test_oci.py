@@ -554,13 +554,13 @@ class Hostile(Case):
     def test_whiteouts_through_links(self):
         canary = self.canary.encode()
         up = b"../" * 20 + canary[1:]
-        for target in (canary, up, b"/", b"..", b"/proc/self/root", b"."):
-            for name in (b"l/.wh.file", b"l/.wh..wh..opq", b"l/x/.wh.file",
-                         b"l/.wh.canary"):
-                low = base(tc.symlink(b"l", target[:99]))
-                self.attack(low, layer(tc.file(name, b"")))
-                self.attack(layer(tc.symlink(b"l", target[:99]), tc.EXE,
-                                  tc.file(name, b"")))
+        names = (b"l/.wh.file", b"l/.wh..wh..opq", b"l/.wh.canary")
+        for target in (canary, up, b"/", b"..", b"/proc/self/root"):
+            link = tc.symlink(b"l", target[:99])
+            for name in names:
+                self.attack(base(link), layer(tc.file(name, b"")))
+            # All in one layer, the link its own.
+            self.attack(layer(tc.EXE, link, *(tc.file(n, b"") for n in names)))
 
     def test_whiteouts_of_nothing(self):
         for name in (b".wh.", b".wh..", b".wh...", b"d/.wh..", b"d/.wh..."):
@@ -605,19 +605,21 @@ class Hostile(Case):
                      tc.zstd(image.oci(False))):
             self.refused(data, "bomb")
 
-    def test_the_corpus_as_layers(self):
-        # Those that are about places; the others are no different in a layer.
-        about = ("dotdot", "absolute", "link", "becomes", "device", "setuid", "slash",
-                 "proc", "dev-", "below", "pax-path", "longname")
-        tried = 0
-        for case in tc.cases(self.canary):
-            data = case.data() if any(w in case.name for w in about) else None
-            if not data or len(data) > 1 << 16:
-                continue
-            tried += 1
-            with self.subTest(case=case.name):
-                self.attack(base(tc.file(b"d/x"), tc.file(b"l/x")), data)
-        self.assertGreater(tried, 30)
+    # Once is enough, where most is noticed.
+    if harness.SANITIZED or LONG:
+        def test_the_corpus_as_layers(self):
+            # Those that are about places; the others are no different in a layer.
+            about = ("dotdot", "absolute", "link", "becomes", "device", "setuid", "slash",
+                     "proc", "dev-", "below", "pax-path", "longname")
+            tried = 0
+            for case in tc.cases(self.canary):
+                data = case.data() if any(w in case.name for w in about) else None
+                if not data or len(data) > 1 << 16:
+                    continue
+                tried += 1
+                with self.subTest(case=case.name):
+                    self.attack(base(tc.file(b"d/x"), tc.file(b"l/x")), data)
+            self.assertGreater(tried, 30)
 
 
 def needs(*tools):
