@@ -7,6 +7,7 @@ import io
 import json
 import os
 import shutil
+import socket
 import statistics
 import struct
 import subprocess
@@ -65,6 +66,24 @@ class Client:
 
     def run(self, box):
         self.ask("POST", f"/v1/sandboxes/{box}/run", {"argv": ["echo", "hi"]})
+
+
+class Lean:
+    """The same without Python's HTTP library, which takes longer for a request
+    than the kernel for a freeze: what is measured is the daemon."""
+
+    def __init__(self, i):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.connect(i.sock)
+
+    def post(self, path):
+        self.sock.sendall(f"POST {path} HTTP/1.1\r\nHost: localhost\r\n\r\n"
+                          .encode())
+        got = self.sock.recv(1 << 16)
+        while not got.endswith(b"}"):
+            got += self.sock.recv(1 << 16)
+        if b" 200 " not in got[:16]:
+            raise RuntimeError(f"POST {path}: {got}")
 
 
 def timed(fn, *args):
@@ -197,6 +216,7 @@ def bare_freeze(group, word):
 
 def pauses(say, judge, s):
     box = f"/v1/sandboxes/{s.box['empty']}"
+    lean = Lean(s.i)
 
     def waking():
         s.c.ask("POST", f"{box}/pause", {})
@@ -204,8 +224,8 @@ def pauses(say, judge, s):
 
     with frozen_group(s.i) as group:
         got = in_turns({
-            "pause": lambda: timed(s.c.ask, "POST", f"{box}/pause", {})[0],
-            "resume": lambda: timed(s.c.ask, "POST", f"{box}/resume", {})[0],
+            "pause": lambda: timed(lean.post, f"{box}/pause")[0],
+            "resume": lambda: timed(lean.post, f"{box}/resume")[0],
             "bare freeze": lambda: bare_freeze(group, "1"),
             "bare thaw": lambda: bare_freeze(group, "0"),
             "request": lambda: timed(s.c.run, s.box["empty"])[0],
