@@ -16,6 +16,8 @@ KILLS = int(os.environ.get("CHAOS_KILLS", "6"))
 
 
 class Fork(harness.Case):
+    CONF = {"max_sandboxes": 150, "overcommit_memory": 0, "overcommit_cpus": 0}
+
     def post(self, path, body=None, status=200):
         r = self.i.api("POST", path, body)
         self.assertEqual(r.status, status, r)
@@ -79,6 +81,16 @@ class Fork(harness.Case):
             self.i.rm(x)
         self.nothing_left()
 
+    def test_a_hundred_at_once(self):
+        box = self.i.create(name="many", memory="64M")
+        self.out(box, "echo one > kept")
+        forks = self.fork("many", count=100, name="m")
+        for x in random.sample(forks, 5):
+            self.assertEqual(self.out(x, "cat kept"), "one\n")
+        self.fork("many", status=429, count=50)
+        self.i.api("DELETE", "/v1/sandboxes?all=true")
+        self.nothing_left()
+
     def test_fork_of_a_fork_of_a_fork(self):
         """Each has what was there before it, whoever goes first."""
         boxes = [self.i.create(name="g0")]
@@ -115,6 +127,30 @@ class Fork(harness.Case):
         self.assertEqual(self.i.api("GET", "/v1/snapshots/base").status, 404)
         for x in (a, b, c):
             self.i.rm(x)
+        self.nothing_left()
+
+    def test_port_after_a_rollback(self):
+        """The same port of the same sandbox, and the same token."""
+        box = self.i.create(name="web", ports={"http": 8080})
+        self.out(box, "mkdir www; echo one > www/page")
+        self.snapshot(box, "web-one")
+        token = self.post(f"/v1/sandboxes/{box}/ports/8080/token", {}, 201)
+
+        def page():
+            r = self.i.api("GET", f"/v1/sandboxes/{box}/ports/http/page",
+                           headers={"Carrel-Token": token["token"]})
+            return r.body if r.status == 200 else b""
+        for text in ("two", "three"):
+            self.out(box, f"echo {text} > www/page")
+            self.i.cli("exec", "-d", box, "--", "httpd", "-f", "-p",
+                       "127.0.0.1:8080", "-h", "www", check=0)
+            wait_for("the page", lambda: page() == f"{text}\n".encode(),
+                     10 * harness.SLOW)
+            self.post("/v1/sandboxes/web/rollback", {"snapshot": "web-one"})
+            self.assertEqual(page(), b"")   # its server has ended
+        self.assertEqual(self.out(box, "cat www/page"), "one\n")
+        self.i.api("DELETE", "/v1/snapshots/web-one")
+        self.i.rm(box)
         self.nothing_left()
 
     def test_by_the_command_line(self):
