@@ -347,7 +347,7 @@ static int leave(struct walk *w, struct visit *v, struct err *e)
 }
 
 int apply(int root_fd, int view_fd, int upper_fd, struct report *report,
-	  struct applied *out, struct err *e)
+	  struct err *e)
 {
 	static const struct walk_ops ops = { .enter = enter, .leave = leave };
 	static struct apply a; /* too large for a stack */
@@ -366,7 +366,5 @@ int apply(int root_fd, int view_fd, int upper_fd, struct report *report,
 	a.w.arg = &a;
 	r = walk_asked(&a.w, e);
 	links_done(&a.links);
-	out->entries = a.l.say.entries;
-	out->bytes = a.bytes;
 	return r;
 }

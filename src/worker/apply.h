@@ -9,9 +9,5 @@
 #include "base/err.h"
 #include "worker/report.h"
 
-struct applied {
-	uint64_t entries, bytes; /* looked at; of files that were made anew */
-};
-
 int apply(int root_fd, int view_fd, int upper_fd, struct report *report,
-	  struct applied *out, struct err *e) MUST_CHECK;
+	  struct err *e) MUST_CHECK;

@@ -14,6 +14,7 @@
 #include "wire/worker.h"
 #include "worker/apply.h"
 #include "worker/confine.h"
+#include "worker/count.h"
 #include "worker/look.h"
 #include "worker/prepare.h"
 #include "worker/unpack.h"
@@ -92,19 +93,21 @@ static int run_unpack(const char *arg)
 static int apply_state(struct report *report, struct err *e)
 {
 	AUTO_CLOSE int root_fd = confine_apply(e);
-	struct applied n = { 0 };
+	uint64_t entries = 0, bytes = 0;
 	int r;
 
 	if (root_fd < 0)
 		return err_wrap(e, "confine the worker");
-	r = apply(root_fd, WORKER_STATE_FD, WORKER_UPPER_FD, report, &n, e);
+	r = apply(root_fd, WORKER_STATE_FD, WORKER_UPPER_FD, report, e);
 	if (r == 0)
 		r = complete(root_fd, e);
+	if (r == 0)
+		r = count_tree(root_fd, report, &entries, &bytes, e);
 	if (r < 0)
 		return r;
 	log_info("event=applied entries=%llu bytes=%llu",
-		 (unsigned long long)n.entries, (unsigned long long)n.bytes);
-	return report_done(report, n.entries, n.bytes, e);
+		 (unsigned long long)entries, (unsigned long long)bytes);
+	return report_done(report, entries, bytes, e);
 }
 
 static int run_apply(const char *arg)

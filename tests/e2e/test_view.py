@@ -382,6 +382,9 @@ class Save(State):
     def commit(self, side):
         line, image = self.save(side)
         self.assertRegex(line, r"^done \d+ \d+$")
+        _, entries, size = line.split()
+        self.assertGreater(int(entries), 250)  # all, not only what is new
+        self.assertGreater(int(size), 1 << 20)
         self.link.call(COMMIT, image)
         self.addCleanup(lambda: wait_for("the image can go", lambda:
                                          Views(self.i).code(REMOVE, image)
