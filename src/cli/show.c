@@ -94,7 +94,8 @@ static bool is_size(const char *key)
 	const struct spec_field *f;
 	size_t n = strlen(key);
 
-	if (n > 6 && strcmp(key + n - 6, "_bytes") == 0)
+	if ((n > 6 && strcmp(key + n - 6, "_bytes") == 0) ||
+	    strcmp(key, "memory_at_pause") == 0)
 		return true;
 	for (f = spec_fields; f->name; f++)
 		if (strcmp(f->name, key) == 0)

@@ -711,6 +711,8 @@ class Real(Asking, harness.Case):
         j = json.loads(self.i.cli("inspect", "a1", "--json", check=0).out)
         self.assertEqual(j["state"], "paused")
         self.assertIn("paused", self.i.cli("ls", check=0).out)
+        self.assertRegex(self.i.cli("inspect", "a1", check=0).out,
+                         r"memory_at_pause +[0-9.]+ [KM]iB")
         j = json.loads(self.i.cli("resume", "a1", "--json", check=0).out)
         self.assertEqual(j["state"], "running")
         p = self.i.cli("resume", "a2", "nobody", "--json", check=1)
