@@ -259,8 +259,8 @@ static void read_next(struct diff *d)
 	q.side[0] = &d->side[d->reading].side;
 	q.paths = (const char *const *)&d->path;
 	q.inner = true;
-	if (view_job_start(&d->read, d->api, d->side[1].project, &q, &read_ops,
-			   &e) < 0)
+	if (view_job_start(&d->read, d->api, who_project(&d->who), &q,
+			   &read_ops, &e) < 0)
 		diff_fail(d, &e);
 }
 
@@ -321,8 +321,8 @@ static void compare(struct diff *d)
 				   .n_paths = d->paths.n };
 	struct err e = { 0 };
 
-	if (view_job_start(&d->walk, d->api, d->side[1].project, &q, &walk_ops,
-			   &e) < 0)
+	if (view_job_start(&d->walk, d->api, who_project(&d->who), &q,
+			   &walk_ops, &e) < 0)
 		diff_fail(d, &e);
 }
 
@@ -390,6 +390,7 @@ static void h_diff(struct api *a, struct http_conn *c, const struct call *call)
 struct peek {
 	struct api *api;
 	struct http_conn *conn;
+	struct identity who;
 	struct state_ref side;
 	bool held, begun;
 	struct path_list path;
@@ -495,8 +496,8 @@ static void on_state(struct state_ref *r, const struct err *e)
 	struct err why = *e;
 
 	if (e->code == 0)
-		(void)!view_job_start(&p->read, p->api, r->project, &q,
-				      &peek_ops, &why);
+		(void)!view_job_start(&p->read, p->api, who_project(&p->who),
+				      &q, &peek_ops, &why);
 	if (why.code)
 		peek_fail(p, &why);
 }
@@ -512,6 +513,7 @@ static void h_content(struct api *a, struct http_conn *c,
 
 	p->api = a;
 	p->conn = c;
+	p->who = call->who;
 	http_own(c, p, peek_gone);
 	if (r == 0)
 		r = err_set(&e, EINVAL,

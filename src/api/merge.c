@@ -201,8 +201,8 @@ static void pack(struct merge *m)
 	struct err e = { 0 };
 
 	q.flags = m->plan.prefer == PREFER_THEIRS ? VIEW_THEIRS : 0;
-	if (view_job_start(&m->view, m->api, m->theirs.project, &q, &pack_ops,
-			   &e) < 0)
+	if (view_job_start(&m->view, m->api, who_project(&m->who), &q,
+			   &pack_ops, &e) < 0)
 		finish(m, &e);
 }
 
@@ -353,8 +353,8 @@ static void on_ours(struct state_ref *r, const struct err *e)
 	const struct view_question q = look_at(m, VIEW_MERGE);
 	struct err why = *e;
 
-	if (why.code || view_job_start(&m->view, m->api, m->ours.project, &q,
-				       &plan_ops, &why) < 0)
+	if (why.code || view_job_start(&m->view, m->api, who_project(&m->who),
+				       &q, &plan_ops, &why) < 0)
 		finish(m, &why);
 }
 
@@ -441,7 +441,7 @@ static int survey(struct merge *m, struct err *e)
 
 	q.side[2] = &m->base.side;
 	q.inner = false;
-	return view_job_start(&m->view, m->api, m->theirs.project, &q,
+	return view_job_start(&m->view, m->api, who_project(&m->who), &q,
 			      &survey_ops, e);
 }
 
