@@ -13,9 +13,12 @@
 #include <sys/vfs.h>
 
 #include "base/auto.h"
+#include "base/clock.h"
 #include "base/fd.h"
 #include "store/ops.h"
 #include "store/qgroup.h"
+
+enum { SETTLE_MS = 10000, SETTLE_STEP_US = 5000 };
 
 /*
  * Live figures are only in sysfs, the tree has those of the last commit. The
@@ -192,6 +195,19 @@ static int btrfs_usage(struct store *s, int tree_fd, uint64_t *bytes,
 	return 0;
 }
 
+/* The kernel frees what is destroyed after a commit. */
+static void btrfs_settle(struct store *s, int tree_fd)
+{
+	uint64_t until = clock_boot_ms() + SETTLE_MS, family;
+
+	if (qgroup_family_of(tree_fd, &family) < 0)
+		return;
+	while (qgroup_family_dying(s->root_fd, family) > 0 &&
+	       ioctl(s->root_fd, BTRFS_IOC_SYNC) == 0 &&
+	       clock_boot_ms() < until)
+		usleep(SETTLE_STEP_US);
+}
+
 static int btrfs_seal(int tree_fd, struct err *e)
 {
 	uint64_t flags = 0;
@@ -250,6 +266,7 @@ const struct store_ops store_btrfs = {
 	.clone = btrfs_clone,
 	.limit = btrfs_limit,
 	.usage = btrfs_usage,
+	.settle = btrfs_settle,
 	.seal = btrfs_seal,
 	.destroy = btrfs_destroy,
 	.sweep = btrfs_sweep,

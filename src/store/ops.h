@@ -41,6 +41,9 @@ struct store_ops {
 		     struct err *e);
 	int (*usage)(struct store *s, int tree_fd, uint64_t *bytes,
 		     struct err *e);
+	/* Waits, for a while, until what was destroyed of the tree's family
+	 * does not count any more. */
+	void (*settle)(struct store *s, int tree_fd);
 	/* Nobody shall write to it any more. */
 	int (*seal)(int tree_fd, struct err *e);
 	/* 1: destroyed; 0: not one to be destroyed whole; or -errno. */

@@ -300,6 +300,25 @@ static int member_state(int fd, uint64_t subvol, enum member *state)
 	return r;
 }
 
+int qgroup_family_dying(int fd, uint64_t family)
+{
+	enum member state = MEMBER_LIVES;
+	struct search s;
+	struct item it;
+	int r;
+
+	search_init(&s, fd, BTRFS_QUOTA_TREE_OBJECTID,
+		    BTRFS_QGROUP_RELATION_KEY);
+	search_objects(&s, LEVEL_1 | family, LEVEL_1 | family);
+	search_offsets(&s, 0, UINT64_MAX);
+	while ((r = search_next(&s, &it)) > 0 && state != MEMBER_DYING) {
+		r = member_state(fd, it.h.offset, &state);
+		if (r < 0)
+			return r;
+	}
+	return r < 0 ? r : state == MEMBER_DYING;
+}
+
 /*
  * Not while something is counted in it, also when the kernel would allow that:
  * it then takes classic quotas for inconsistent and stops to enforce them all.

@@ -34,6 +34,8 @@ int qgroup_family_limit(int fd, uint64_t family, uint64_t bytes) MUST_CHECK;
 int qgroup_family_of(int fd, uint64_t *family) MUST_CHECK;
 /* As of the last commit, up to 30 s ago. */
 int qgroup_family_usage(int fd, uint64_t family, uint64_t *bytes) MUST_CHECK;
+/* 1: a member is destroyed, and what was its own still counts. */
+int qgroup_family_dying(int fd, uint64_t family) MUST_CHECK;
 /* A subvolume in `dir_fd` that is a member of the family. */
 int qgroup_subvol_make(int dir_fd, const char *name,
 		       uint64_t family) MUST_CHECK;

@@ -12,6 +12,11 @@
 #include "base/auto.h"
 #include "store/ops.h"
 
+/* For what a launch itself writes to a disk. */
+#define LAUNCH_ROOM (2ULL << 20)
+
+enum { SWEEP_TRIES = 500, SWEEP_STEP_US = 10000 };
+
 static const char part[] = "snap", note_of[] = "of";
 
 int note_write(int dir_fd, const char *name, const char *text, struct err *e)
@@ -205,6 +210,33 @@ static int fresh_work(struct store *s, const char *id, struct err *e)
 	return dir_fd < 0 ? dir_fd : tree_fresh_work(s, dir_fd, e);
 }
 
+/*
+ * A sandbox that has used up its limit can be rolled back all the same. What
+ * it had counts until it is destroyed: where that leaves little, it is waited
+ * for. And however much its snapshots keep, a launch can begin.
+ */
+static int make_room(struct store *s, int like_fd, uint64_t *bytes,
+		     struct err *e)
+{
+	struct err none = { 0 };
+	int r, tries = SWEEP_TRIES;
+	uint64_t used = 0;
+
+	if (!s->disk_limit)
+		return 0;
+	r = s->ops->usage(s, like_fd, &used, e);
+	if (r == 0 && used + *bytes / 4 > *bytes) {
+		/* Another sweep may be at it: it takes a moment. */
+		while (sweep_trash(s, &none) == 1 && tries-- > 0)
+			usleep(SWEEP_STEP_US);
+		s->ops->settle(s, like_fd);
+		r = s->ops->usage(s, like_fd, &used, e);
+	}
+	if (r == 0 && used + LAUNCH_ROOM > *bytes)
+		*bytes = used + LAUNCH_ROOM;
+	return r;
+}
+
 int store_volume_from(struct store *s, const struct disk_spec *d,
 		      const char *snap, uint64_t family, struct err *e)
 {
@@ -222,6 +254,9 @@ int store_volume_from(struct store *s, const struct disk_spec *d,
 		return from_fd;
 	like_fd = open_relative(s, d->id, snap);
 	how.like_fd = like_fd < 0 ? -1 : like_fd;
+	r = like_fd < 0 ? 0 : make_room(s, like_fd, &how.bytes, e);
+	if (r < 0)
+		return r;
 	r = tree_clone(s, "box", d->id, from_fd, &how, e);
 	if (r == 0)
 		r = fresh_work(s, d->id, e);
