@@ -1,8 +1,10 @@
 /*
  * /etc/machine-id: what programs take for the identity of their machine. An
- * image has one for all that start from it, and a snapshot has its sandbox's;
- * so each sandbox gets its own, made of its id: the same again in its next
- * life, and another one in every fork.
+ * image may have one for all that start from it, and a snapshot has its
+ * sandbox's; so each sandbox gets its own, made of its id: the same again in
+ * its next life, and another one in every fork. Most images have an empty
+ * file, which is nobody's identity: to replace it would cost a create more
+ * than all the rest of the root.
  *
  * What is there was made by somebody inside: only names below /etc are
  * touched, no link is followed, and whatever is in the way is left alone. An
@@ -42,15 +44,15 @@ static void make_id(const char *sandbox, char out[MACHINE_ID + 1])
 	memcpy(out + 32, "\n", 2);
 }
 
-/* Is there one, and not ours yet? */
-static bool is_wanted(int etc_fd, const char *id)
+/* Is there one, and not ours yet? `copied`: from another sandbox. */
+static bool is_wanted(int etc_fd, const char *id, bool copied)
 {
 	char old[MACHINE_ID + 1] = "";
 	struct stat st;
 	ssize_t n;
 
 	if (fstatat(etc_fd, NAME, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
-	    !S_ISREG(st.st_mode))
+	    !S_ISREG(st.st_mode) || (!copied && st.st_size < MACHINE_ID - 1))
 		return false;
 	n = read_file_at(etc_fd, NAME, old, sizeof(old));
 	return n != MACHINE_ID || memcmp(old, id, MACHINE_ID) != 0;
@@ -81,7 +83,7 @@ int step_machine_id(struct launch_ctx *l, struct err *e)
 	if (etc_fd < 0)
 		return 0;
 	make_id(l->spec->id, id);
-	if (is_wanted(etc_fd, id))
+	if (is_wanted(etc_fd, id, *l->spec->from != '\0'))
 		replace(etc_fd, id);
 	return 0;
 }
