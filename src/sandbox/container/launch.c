@@ -169,6 +169,8 @@ int step_fds(struct launch_ctx *l, struct err *e)
 	for (i = 0; i < FD_END; i++)
 		if (dup3(keep[i], i, i >= FD_TALK ? O_CLOEXEC : 0) < 0)
 			return err_sys(e, "move descriptor");
+	if (l->join_fd < 0)
+		close(FD_JOIN); /* on v2 there is none */
 	l->talk_fd = FD_TALK;
 	if (WALL(CLOSEFDS) && close_range(FD_END, ~0U, 0) < 0)
 		return err_sys(e, "close descriptors");
