@@ -59,7 +59,10 @@ int mount_clone(int dir_fd, const char *path, uint64_t attr_flags,
 		int userns_fd, struct err *e)
 {
 	AUTO_CLOSE int fd = -1;
-	struct mount_attr attr = { .attr_set = attr_flags };
+	/* Not a peer of the one it comes from: on hosts whose mounts are
+	 * shared, what is attached over the copy would appear there too. */
+	struct mount_attr attr = { .attr_set = attr_flags,
+				   .propagation = MS_PRIVATE };
 
 	fd = open_tree(dir_fd, path,
 		       OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH |
@@ -70,8 +73,7 @@ int mount_clone(int dir_fd, const char *path, uint64_t attr_flags,
 		attr.attr_set |= MOUNT_ATTR_IDMAP;
 		attr.userns_fd = (uint64_t)userns_fd;
 	}
-	if (attr.attr_set &&
-	    mount_setattr(fd, "", AT_EMPTY_PATH, &attr, sizeof(attr)) < 0)
+	if (mount_setattr(fd, "", AT_EMPTY_PATH, &attr, sizeof(attr)) < 0)
 		return err_sys(e, "set attributes of mount %s", path);
 	return take_fd(&fd);
 }

@@ -23,8 +23,8 @@ int mount_new(const char *type, const struct mount_opt *opts,
 int mount_at(int mnt_fd, int at_fd, struct err *e) MUST_CHECK;
 /*
  * A detached copy of the mount that holds `path` (relative to dir_fd, ""
- * means dir_fd itself), rooted there, with these attributes added; with
- * `userns_fd` >= 0 its ids are mapped by that user namespace.
+ * means dir_fd itself), rooted there and private, with these attributes added;
+ * with `userns_fd` >= 0 its ids are mapped by that user namespace.
  */
 int mount_clone(int dir_fd, const char *path, uint64_t attr_flags,
 		int userns_fd, struct err *e) MUST_CHECK;
