@@ -38,11 +38,14 @@ static struct opt row_of(struct spec_opts *s, const struct spec_field *f,
 	if (f->kind != SPEC_BOOL)
 		return (struct opt){ option_of(f), 0,      OPT_TEXT,
 				     &s->text[i],  f->arg, f->help };
+	if (!(f->flags & SPEC_ON))
+		return (struct opt){ option_of(f), 0,    OPT_FLAG,
+				     &s->flag[i],  NULL, f->help };
 	snprintf(s->off_name[i], sizeof(s->off_name[i]), "no-%s", f->name);
 	snprintf(s->off_help[i], sizeof(s->off_help[i]), "turn off %s",
 		 f->help);
 	return (struct opt){ s->off_name[i], 0,    OPT_FLAG,
-			     &s->off[i],     NULL, s->off_help[i] };
+			     &s->flag[i],    NULL, s->off_help[i] };
 }
 
 size_t spec_opts_rows(struct spec_opts *s, struct opt table[SPEC_OPTS_MAX],
@@ -176,9 +179,9 @@ void spec_opts_body(struct cli *cli, const struct spec_opts *s,
 		if (s->text[i]) {
 			put_key(b, f->name, strlen(f->name));
 			json_put_str(b, s->text[i], strlen(s->text[i]));
-		} else if (s->off[i]) {
+		} else if (s->flag[i]) {
 			put_key(b, f->name, strlen(f->name));
-			buf_puts(b, "false");
+			buf_puts(b, f->flags & SPEC_ON ? "false" : "true");
 		} else if (s->list[i].n > 0) {
 			put_list(cli, s->rows, f, &s->list[i], b);
 		} else if (env && env->n > 0 && strcmp(f->name, "env") == 0) {

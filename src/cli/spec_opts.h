@@ -21,7 +21,7 @@ struct spec_opts {
 	enum spec_rows rows;
 	const char *text[SPEC_OPTS_MAX]; /* NULL: not given */
 	struct opt_list list[SPEC_OPTS_MAX];
-	bool off[SPEC_OPTS_MAX]; /* --no-NAME of what is a bool */
+	bool flag[SPEC_OPTS_MAX]; /* --NAME or --no-NAME of a bool */
 	char off_name[SPEC_OPTS_MAX][32], off_help[SPEC_OPTS_MAX][64];
 };
 

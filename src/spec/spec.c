@@ -174,6 +174,7 @@ const struct spec_field spec_fields[] = {
 	  .help = "what its `drive` command may read, or write, of the drive" },
 	{ .name = "sudo",
 	  .kind = SPEC_BOOL,
+	  .flags = SPEC_ON,
 	  AT(sudo),
 	  .max = 1,
 	  .help = "sudo inside" },

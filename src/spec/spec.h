@@ -76,6 +76,7 @@ enum spec_flags {
 	SPEC_PATCH = 1,   /* may be changed while it lives */
 	SPEC_PROCESS = 2, /* a default of its processes, which may say it too */
 	SPEC_START = 4,   /* for the start alone: not kept, not shown */
+	SPEC_ON = 8,      /* a bool that is on unless --no-NAME is given */
 };
 
 struct spec_field {

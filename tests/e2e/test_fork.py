@@ -205,7 +205,8 @@ class Fork(harness.Case):
 
     def test_persistent(self):
         """PID 1 dies, or all processes with the host: the disk is kept."""
-        box = self.i.create(name="stay", persist=True)
+        box = self.i.cli("create", "--name", "stay", "--persist",
+                         check=0).out.strip()
         for n in range(2):
             self.out(box, f"echo {n} >> kept; sync")
             before = set(self.i.box_pids())
