@@ -339,6 +339,11 @@ int image_build(struct cli *cli, int argc, char **argv)
 		cli_usage_error(cli, "which file or recipe? (there is: "
 				     "debian)");
 	if (is_file(argv[1])) {
+		if (access(argv[1], F_OK) < 0)
+			fail(cli,
+			     "no recipe and no build file '%s' (the recipe "
+			     "there is: debian)",
+			     argv[1]);
 		const struct build_file f = { argv[1], o.name, o.fresh,
 					      o.json };
 

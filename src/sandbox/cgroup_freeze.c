@@ -39,9 +39,21 @@ int cgroup_open_user_group(const struct cgroup_host *h, unsigned slot,
 	return fd < 0 ? err_sys(e, "open cgroup %s", path) : fd;
 }
 
+/* A group that went away under its descriptor has no files any more. */
+static bool is_gone(int code)
+{
+	return code == ENOENT || code == ENODEV;
+}
+
 int cgroup_freeze_begin(int group_fd, struct err *e)
 {
-	return cgroup_knob(group_fd, "cgroup.freeze", "1", false, e);
+	if (cgroup_knob(group_fd, "cgroup.freeze", "1", false, e) == 0)
+		return 0;
+	if (is_gone(e->code)) {
+		err_clear(e);
+		return err_set(e, ESRCH, "the sandbox has ended");
+	}
+	return -e->code;
 }
 
 /* 1, 0, or -errno: the group is gone. */
@@ -65,6 +77,8 @@ int cgroup_events(int group_fd, struct err *e)
 {
 	int fd = openat(group_fd, "cgroup.events", O_RDONLY | O_CLOEXEC);
 
+	if (fd < 0 && is_gone(errno))
+		return err_set(e, ESRCH, "the sandbox has ended");
 	return fd < 0 ? err_sys(e, "open cgroup.events") : fd;
 }
 

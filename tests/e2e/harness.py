@@ -462,10 +462,11 @@ class Instance:
             raise AssertionError("\n".join(problems) + "\n" + self._last_log)
 
     def _settle(self, seconds):
-        """Waits until nothing of a sandbox is left, or for so long."""
+        """Waits until no sandbox is left, or for so long. Its directory goes
+        last; groups may be those of parts made ahead."""
         deadline = time.monotonic() + seconds * SLOW
         while time.monotonic() < deadline and any(
-                not x.startswith("process ") or "in a sandbox" in x
+                x.startswith("run directory") or "in a sandbox" in x
                 for x in self.leftovers()):
             time.sleep(0.02)
 

@@ -1422,9 +1422,9 @@ class Images(unittest.TestCase):
 
     def test_no_such_recipe(self):
         code, _, err = scripted(lambda p, r: p.answer(200, b"{}"), "image",
-                                "build", "../etc")
+                                "build", "../no-such-file")
         self.assertEqual(code, 1)
-        self.assertIn("no recipe", err)
+        self.assertIn("no recipe and no build file", err)
 
     def test_import(self):
         data = os.urandom(300000)

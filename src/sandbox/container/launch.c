@@ -212,8 +212,6 @@ int step_ids(struct launch_ctx *l, struct err *e)
 {
 	uid_t id = l->agent_uid;
 
-	if (!WALL(AGENTUID)) /* the id of those it must be safe from */
-		id = l->base + SANDBOX_UID;
 	if (setgroups(0, NULL) < 0 || setresgid(id, id, id) < 0 ||
 	    setresuid(id, id, id) < 0)
 		return err_sys(e, "become id %u", id);

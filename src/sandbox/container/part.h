@@ -12,6 +12,8 @@
 
 #include "base/err.h"
 #include "sandbox/cgroup.h"
+#include "sandbox/walls.h"
+#include "wire/agent_args.h"
 
 enum part_kind {
 	PART_SANDBOX, /* nothing nests in its user namespace */
@@ -61,8 +63,9 @@ void part_dismiss(struct part *p);
 void part_reap(struct part *p);
 void part_close(struct part *p);
 
-/* The agent's own id: in no sandbox's map. */
+/* The agent's own id: in no sandbox's map, and not that of those it must be
+ * safe from. */
 static inline uint32_t part_agent_uid(const struct part *p)
 {
-	return p->base + 65536;
+	return p->base + (WALL(AGENTUID) ? SANDBOX_IDS : SANDBOX_UID);
 }
