@@ -248,9 +248,9 @@ snapshots_count() {
 }
 
 leave_for_reboot() {
-	keep=$(carrel create --name keep --persist) &&
+	carrel create --name keep --persist &&
 		carrel exec keep -- sh -c 'echo persists > state; sync' &&
-		sleeper=$(carrel create --name sleeper) &&
+		carrel create --name sleeper &&
 		carrel exec sleeper -- sh -c 'echo suspended > state' &&
 		carrel pause --disk-only sleeper && carrel create --name forgotten &&
 		carrel snapshot sleeper point
