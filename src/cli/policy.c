@@ -20,9 +20,10 @@ static void read_text(struct cli *cli, const char *path, struct buf *text)
 	ssize_t n;
 
 	if (strcmp(path, "-") != 0) {
-		fd = opened = open(path, O_RDONLY | O_CLOEXEC);
-		if (fd < 0)
+		opened = open(path, O_RDONLY | O_CLOEXEC);
+		if (opened < 0)
 			fail(cli, "%s: %s", path, strerror(errno));
+		fd = opened;
 	}
 	do {
 		n = buf_read(text, fd, POLICY_TEXT_MAX);
