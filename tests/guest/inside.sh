@@ -259,7 +259,7 @@ leave_for_reboot() {
 }
 
 after_reboot() {
-	is "keep sleeper" "$(carrel ls --json | grep -o '"name": "[a-z]*"' | cut -d'"' -f4 | sort | paste -sd' ')" &&
+	is "keep sleeper" "$(carrel ls --json | grep -o '"name": "[a-z]*"' | cut -d'"' -f4 | sort -u | paste -sd' ')" &&
 		is persists "$(carrel exec keep -- cat state)" &&
 		is suspended "$(carrel exec sleeper -- cat state)" || return 1
 	copy=$(carrel create --snapshot point) &&
