@@ -138,30 +138,11 @@ static void on_said(struct io *io, uint32_t events)
 
 static int watch(struct fetch *f, int fds[FD_PASS_MAX])
 {
-	int r;
-
-	if (fds[0] < 0 || fds[1] < 0)
-		return -EPROTO;
-	r = fd_set_nonblock(fds[0], true);
-	if (r == 0)
-		r = fd_set_nonblock(fds[1], true);
 	/* Fewer wake-ups; the limit of the host may be smaller. */
 	(void)fcntl(fds[0], F_SETPIPE_SZ, 1 << 20);
 	(void)fcntl(fds[1], F_SETPIPE_SZ, 1 << 20);
-	if (r == 0)
-		r = io_add(&f->api->loop, &f->to, fds[0], 0, on_room);
-	if (r < 0) {
-		f->to.fd = -1;
-		return r;
-	}
-	(void)take_fd(&fds[0]);
-	r = io_add(&f->api->loop, &f->from, fds[1], EPOLLIN, on_said);
-	if (r < 0) {
-		f->from.fd = -1;
-		return r;
-	}
-	(void)take_fd(&fds[1]);
-	return 0;
+	return worker_pipes(&f->api->loop, fds, &f->to, 0, on_room, &f->from,
+			    on_said);
 }
 
 static void on_started(struct warden_call *c, const struct warden_rep *rep,

@@ -246,30 +246,10 @@ void import_fed(struct import *i)
 
 static int watch(struct import *i, int fds[FD_PASS_MAX])
 {
-	struct loop *l = &i->api->loop;
-	int r;
-
-	if (fds[0] < 0 || fds[1] < 0)
-		return -EPROTO;
-	r = fd_set_nonblock(fds[0], true);
-	if (r == 0)
-		r = fd_set_nonblock(fds[1], true);
 	/* Fewer wake-ups; the limit of the host may be smaller. */
 	(void)fcntl(fds[0], F_SETPIPE_SZ, 1 << 20);
-	if (r == 0)
-		r = io_add(l, &i->tar, fds[0], 0, on_pipe);
-	if (r < 0) {
-		i->tar.fd = -1;
-		return r;
-	}
-	(void)take_fd(&fds[0]);
-	r = io_add(l, &i->words, fds[1], EPOLLIN, on_words);
-	if (r < 0) {
-		i->words.fd = -1;
-		return r;
-	}
-	(void)take_fd(&fds[1]);
-	return 0;
+	return worker_pipes(&i->api->loop, fds, &i->tar, 0, on_pipe, &i->words,
+			    on_words);
 }
 
 static void on_import(struct warden_call *c, const struct warden_rep *rep,

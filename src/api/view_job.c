@@ -157,32 +157,6 @@ static void on_ask(struct io *io, uint32_t events)
 		io_close(&v->api->loop, io);
 }
 
-static int watch(struct view_job *v, int fds[FD_PASS_MAX])
-{
-	struct loop *l = &v->api->loop;
-	int r;
-
-	if (fds[0] < 0 || fds[1] < 0)
-		return -EPROTO;
-	r = fd_set_nonblock(fds[0], true);
-	if (r == 0)
-		r = fd_set_nonblock(fds[1], true);
-	if (r == 0)
-		r = io_add(l, &v->ask, fds[0], EPOLLOUT, on_ask);
-	if (r < 0) {
-		v->ask.fd = -1;
-		return r;
-	}
-	(void)take_fd(&fds[0]);
-	r = io_add(l, &v->words, fds[1], EPOLLIN, on_words);
-	if (r < 0) {
-		v->words.fd = -1;
-		return r;
-	}
-	(void)take_fd(&fds[1]);
-	return 0;
-}
-
 static void on_view(struct warden_call *c, const struct warden_rep *rep,
 		    int fds[FD_PASS_MAX])
 {
@@ -191,7 +165,8 @@ static void on_view(struct warden_call *c, const struct warden_rep *rep,
 	int r;
 
 	if (e.code == 0) {
-		r = watch(v, fds);
+		r = worker_pipes(&v->api->loop, fds, &v->ask, EPOLLOUT, on_ask,
+				 &v->words, on_words);
 		if (r < 0)
 			err_set(&e, -r, "watch the worker: %s", strerror(-r));
 	}

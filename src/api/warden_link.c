@@ -354,3 +354,30 @@ void warden_done(struct warden_link *w)
 	timer_del(w->loop, &w->give_up);
 	io_close(w->loop, &w->io);
 }
+
+int worker_pipes(struct loop *l, int fds[FD_PASS_MAX], struct io *to,
+		 uint32_t events, io_fn *on_room, struct io *from,
+		 io_fn *on_words)
+{
+	int r;
+
+	if (fds[0] < 0 || fds[1] < 0)
+		return -EPROTO;
+	r = fd_set_nonblock(fds[0], true);
+	if (r == 0)
+		r = fd_set_nonblock(fds[1], true);
+	if (r == 0)
+		r = io_add(l, to, fds[0], events, on_room);
+	if (r < 0) {
+		to->fd = -1;
+		return r;
+	}
+	(void)take_fd(&fds[0]);
+	r = io_add(l, from, fds[1], EPOLLIN, on_words);
+	if (r < 0) {
+		from->fd = -1;
+		return r;
+	}
+	(void)take_fd(&fds[1]);
+	return 0;
+}

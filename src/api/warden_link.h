@@ -71,5 +71,13 @@ void warden_ask(struct warden_link *w, struct warden_call *c, warden_fn *fn);
 void warden_cancel(struct warden_call *c);
 /* One call whose failure is only worth a line in the log. */
 void warden_chore(struct warden_link *w, enum warden_op op, const char *id);
+/*
+ * The pipes of a worker that the warden has started: what it is told, with
+ * `events` first, and what it says. Takes the descriptors out of `fds`. When it
+ * fails, what was not added has no descriptor.
+ */
+int worker_pipes(struct loop *l, int fds[FD_PASS_MAX], struct io *to,
+		 uint32_t events, io_fn *on_room, struct io *from,
+		 io_fn *on_words) MUST_CHECK;
 /* Fills the request of a call that names only an id. */
 void warden_req_id(struct warden_call *c, enum warden_op op, const char *id);

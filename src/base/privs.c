@@ -2,9 +2,11 @@
 
 #include <errno.h>
 #include <grp.h>
+#include <linux/capability.h>
 #include <pwd.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 enum { CAP_MAX = 64 };
@@ -70,5 +72,31 @@ int privs_drop(uid_t uid, gid_t gid, const gid_t *groups, size_t n_groups,
 	if (death_signal &&
 	    (prctl(PR_SET_PDEATHSIG, death_signal) < 0 || getppid() != parent))
 		return err_set(e, ESRCH, "the supervisor has gone");
+	return 0;
+}
+
+int privs_keep(uint32_t caps, struct err *e)
+{
+	struct __user_cap_header_struct head = {
+		.version = _LINUX_CAPABILITY_VERSION_3,
+	};
+	struct __user_cap_data_struct data[2] = {
+		{ .effective = caps, .permitted = caps },
+	};
+	int cap;
+
+	if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0)
+		return err_sys(e, "clear the ambient capabilities");
+	for (cap = 0; prctl(PR_CAPBSET_READ, cap, 0, 0, 0) >= 0; cap++)
+		if (prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0)
+			return err_sys(e, "drop capability %d", cap);
+	if (syscall(SYS_capset, &head, data) < 0)
+		return err_sys(e, "drop capabilities");
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+		return err_sys(e, "set no_new_privs");
+#ifndef SANITIZED /* the leak checker looks at the process from outside */
+	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
+		return err_sys(e, "forbid dumps");
+#endif
 	return 0;
 }

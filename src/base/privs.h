@@ -1,7 +1,8 @@
-/* From root to a role's own user, with no way back. */
+/* Less power, with no way back. */
 #pragma once
 
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 #include "base/err.h"
@@ -15,3 +16,8 @@ int privs_find_user(const char *name, const char *key, uid_t *uid, gid_t *gid,
  */
 int privs_drop(uid_t uid, gid_t gid, const gid_t *groups, size_t n_groups,
 	       struct err *e) MUST_CHECK;
+/*
+ * For root of a user namespace, who stays that: keeps these capabilities and no
+ * others, in no set that a program inherits; sets no_new_privs and undumpable.
+ */
+int privs_keep(uint32_t caps, struct err *e) MUST_CHECK;

@@ -2,12 +2,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/capability.h>
 #include <signal.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/mount.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -15,6 +13,7 @@
 
 #include "base/auto.h"
 #include "base/fd.h"
+#include "base/privs.h"
 #include "seccomp/seccomp.h"
 
 enum { ID_LIMIT = 65536, FILE_MAX = 256 * 1024 };
@@ -150,36 +149,12 @@ static int limit_self(struct err *e)
 		       : 0;
 }
 
-static int drop_caps(struct err *e)
-{
-	struct __user_cap_header_struct head = {
-		.version = _LINUX_CAPABILITY_VERSION_3,
-	};
-	struct __user_cap_data_struct none[2] = { 0 };
-	int cap;
-
-	if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0)
-		return err_sys(e, "clear the ambient capabilities");
-	for (cap = 0; prctl(PR_CAPBSET_READ, cap, 0, 0, 0) >= 0; cap++)
-		if (prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0)
-			return err_sys(e, "drop capability %d", cap);
-	if (syscall(SYS_capset, &head, none) < 0)
-		return err_sys(e, "drop capabilities");
-	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
-		return err_sys(e, "set no_new_privs");
-#ifndef SANITIZED /* the leak checker looks at the process from outside */
-	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
-		return err_sys(e, "forbid dumps");
-#endif
-	return 0;
-}
-
 int fetch_confine(struct err *e)
 {
 	int r;
 
 	if (check_start(e) < 0 || leave_host(e) < 0 || limit_self(e) < 0 ||
-	    drop_caps(e) < 0)
+	    privs_keep(0, e) < 0)
 		return -e->code;
 	r = seccomp_install(&filter_fetch);
 	if (r < 0)

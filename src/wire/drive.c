@@ -12,42 +12,39 @@ static const char *text(const char *s)
 
 void drive_record_put(struct buf *b, const struct drive_record *r)
 {
-	struct buf body = { 0 };
+	size_t at = record_begin(b, (uint8_t)r->kind), n;
 
-	pack_u8(&body, (uint8_t)r->kind);
 	switch (r->kind) {
 	case DRIVE_REQUEST:
-		pack_u8(&body, (uint8_t)r->op);
-		pack_u8(&body, r->conditional);
-		pack_u64(&body, r->version);
-		pack_str(&body, text(r->path));
-		pack_str(&body, text(r->after));
+		pack_u8(b, (uint8_t)r->op);
+		pack_u8(b, r->conditional);
+		pack_u64(b, r->version);
+		pack_str(b, text(r->path));
+		pack_str(b, text(r->after));
 		break;
 	case DRIVE_DATA:
-		buf_add(&body, r->data, r->n);
+		buf_add(b, r->data, r->n);
 		break;
 	case DRIVE_FILE:
-		pack_u64(&body, r->version);
-		pack_u64(&body, r->size);
-		pack_str(&body, text(r->sha256));
-		pack_str(&body, text(r->path));
+		pack_u64(b, r->version);
+		pack_u64(b, r->size);
+		pack_str(b, text(r->sha256));
+		pack_str(b, text(r->path));
 		break;
 	case DRIVE_ERROR:
-		pack_u32(&body, r->code);
-		pack_str(&body, text(r->message));
+		pack_u32(b, r->code);
+		pack_str(b, text(r->message));
 		break;
 	case DRIVE_DONE:
-		pack_u8(&body, r->more);
+		pack_u8(b, r->more);
 		break;
 	case DRIVE_END:
 	case DRIVE_GONE:
 	case DRIVE_KINDS:
 		break;
 	}
-	assert(buf_len(&body) <= DRIVE_RECORD_MAX);
-	pack_u32(b, (uint32_t)buf_len(&body));
-	buf_add(b, buf_data(&body), buf_len(&body));
-	buf_done(&body);
+	n = record_end(b, at);
+	assert(n <= DRIVE_RECORD_MAX);
 }
 
 static const char *take_text(struct unpack *u)
@@ -108,23 +105,18 @@ static void take_fields(struct unpack *u, struct drive_record *r)
 
 int drive_record_get(const struct buf *b, struct drive_record *r)
 {
-	struct unpack u = unpack_init(buf_data(b), buf_len(b));
-	uint32_t n;
+	struct unpack u;
+	uint8_t kind;
+	int n = record_next(b, DRIVE_RECORD_MAX, &u, &kind);
 
 	*r = (struct drive_record){
 		.path = "", .after = "", .sha256 = "", .message = ""
 	};
-	if (buf_len(b) < DRIVE_HEAD)
-		return 0;
-	n = unpack_u32(&u);
-	if (n == 0 || n > DRIVE_RECORD_MAX)
-		return -EBADMSG;
-	if (u.left < n)
-		return 0;
-	u.left = n;
-	r->kind = unpack_u8(&u);
+	if (n <= 0)
+		return n;
+	r->kind = kind;
 	if (r->kind < DRIVE_REQUEST || r->kind >= DRIVE_KINDS)
 		return -EBADMSG;
 	take_fields(&u, r);
-	return unpack_ok(&u) ? (int)(DRIVE_HEAD + n) : -EBADMSG;
+	return unpack_ok(&u) ? n : -EBADMSG;
 }

@@ -36,8 +36,7 @@
 
 enum {
 	DRIVE_DATA_MAX = 32 * 1024,
-	DRIVE_TEXT_MAX = 1024, /* a path, a message */
-	DRIVE_HEAD = 4,
+	DRIVE_TEXT_MAX = 1024,                 /* a path, a message */
 	DRIVE_RECORD_MAX = 1 + DRIVE_DATA_MAX, /* behind the length */
 };
 

@@ -7,7 +7,7 @@
 #include "base/str.h"
 #include "wire/pack.h"
 
-enum { LENGTH = 4, ERRNO_MAX = 4095, DIGEST_HEX = 64 };
+enum { ERRNO_MAX = 4095, DIGEST_HEX = 64 };
 
 #define LOWER "abcdefghijklmnopqrstuvwxyz"
 #define DIGITS "0123456789"
@@ -67,16 +67,10 @@ static void put_fields(struct buf *b, const struct fetch_record *r)
 
 void fetch_record_put(struct buf *b, const struct fetch_record *r)
 {
-	size_t at = b->len - b->off;
-	uint32_t n;
-	size_t i;
+	size_t at = record_begin(b, (uint8_t)r->kind);
 
-	pack_u32(b, 0);
-	pack_u8(b, (uint8_t)r->kind);
 	put_fields(b, r);
-	n = (uint32_t)(buf_len(b) - at - LENGTH);
-	for (i = 0; i < LENGTH; i++)
-		buf_data(b)[at + i] = (char)(n >> (8 * i));
+	(void)record_end(b, at);
 }
 
 /* Of at most `cap` - 1 bytes; what is longer makes the record a bad one. */
@@ -194,19 +188,12 @@ static void get_fields(struct unpack *u, struct fetch_record *r)
 
 int fetch_record_get(const struct buf *b, struct fetch_record *r)
 {
-	struct unpack u = unpack_init(buf_data(b), buf_len(b));
-	uint32_t n;
+	struct unpack u;
 	uint8_t kind;
+	int n = record_next(b, FETCH_RECORD_MAX, &u, &kind);
 
-	if (buf_len(b) < LENGTH)
-		return 0;
-	n = unpack_u32(&u);
-	if (n == 0 || n > FETCH_RECORD_MAX)
-		return -EBADMSG;
-	if (u.left < n)
-		return 0;
-	u.left = n;
-	kind = unpack_u8(&u);
+	if (n <= 0)
+		return n;
 	if (kind == 0 || kind >= FETCH_KINDS)
 		return -EBADMSG;
 	*r = (struct fetch_record){ .kind = kind,
@@ -217,7 +204,7 @@ int fetch_record_get(const struct buf *b, struct fetch_record *r)
 				    .reference = "",
 				    .media_type = "" };
 	get_fields(&u, r);
-	return unpack_ok(&u) ? (int)(LENGTH + n) : -EBADMSG;
+	return unpack_ok(&u) ? n : -EBADMSG;
 }
 
 /* --- names ---------------------------------------------------------------- */

@@ -10,7 +10,6 @@
 #include "wire/pack.h"
 
 enum {
-	LENGTH = 4,        /* of a record, in front of it */
 	ERRNO_MAX = 4095,  /* the kernel's */
 	NUMBER_DIGITS = 4, /* of it */
 };
@@ -207,37 +206,27 @@ static_assert(ARRAY_LEN(kinds) == FILE_KINDS, "every kind is read");
 
 void file_record_put(struct buf *b, const struct file_record *r)
 {
-	struct buf body = { 0 };
+	size_t at = record_begin(b, (uint8_t)r->kind), n;
 
-	pack_u8(&body, (uint8_t)r->kind);
-	kinds[r->kind].put(&body, r);
-	assert(buf_len(&body) <= FILE_RECORD_MAX);
-	pack_u32(b, (uint32_t)buf_len(&body));
-	buf_add(b, buf_data(&body), buf_len(&body));
-	buf_done(&body);
+	kinds[r->kind].put(b, r);
+	n = record_end(b, at);
+	assert(n <= FILE_RECORD_MAX);
 }
 
 int file_record_get(const struct buf *b, struct file_record *r)
 {
-	struct unpack u = unpack_init(buf_data(b), buf_len(b));
-	uint32_t n;
+	struct unpack u;
 	uint8_t kind;
+	int n = record_next(b, FILE_RECORD_MAX, &u, &kind);
 
-	if (buf_len(b) < LENGTH)
-		return 0;
-	n = unpack_u32(&u);
-	if (n == 0 || n > FILE_RECORD_MAX)
-		return -EBADMSG;
-	if (u.left < n)
-		return 0;
-	u.left = n;
-	kind = unpack_u8(&u);
+	if (n <= 0)
+		return n;
 	if (kind >= FILE_KINDS || !kinds[kind].get)
 		return -EBADMSG;
 	r->kind = kind;
 	if (!kinds[kind].get(&u, r) || !unpack_ok(&u))
 		return -EBADMSG;
-	return LENGTH + (int)n;
+	return n;
 }
 
 void file_error_put(struct buf *b, const struct err *e)

@@ -1,6 +1,9 @@
 #include "wire/pack.h"
 
+#include <errno.h>
 #include <string.h>
+
+enum { LENGTH = 4 }; /* of a record, in front of it */
 
 static void pack_le(struct buf *b, uint64_t v, size_t n)
 {
@@ -101,4 +104,40 @@ const void *unpack_rest(struct unpack *u, size_t *n)
 {
 	*n = u->bad ? 0 : u->left;
 	return take(u, *n);
+}
+
+size_t record_begin(struct buf *b, uint8_t kind)
+{
+	size_t at = buf_len(b);
+
+	pack_u32(b, 0);
+	pack_u8(b, kind);
+	return at;
+}
+
+size_t record_end(struct buf *b, size_t at)
+{
+	size_t n = buf_len(b) - at - LENGTH, i;
+
+	for (i = 0; i < LENGTH; i++)
+		buf_data(b)[at + i] = (char)(n >> (8 * i));
+	return n;
+}
+
+int record_next(const struct buf *b, size_t max, struct unpack *u,
+		uint8_t *kind)
+{
+	uint32_t n;
+
+	*u = unpack_init(buf_data(b), buf_len(b));
+	if (u->left < LENGTH)
+		return 0;
+	n = unpack_u32(u);
+	if (n == 0 || n > max)
+		return -EBADMSG;
+	if (u->left < n)
+		return 0;
+	u->left = n;
+	*kind = unpack_u8(u);
+	return LENGTH + (int)n;
 }

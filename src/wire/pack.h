@@ -41,3 +41,17 @@ static inline bool unpack_ok(const struct unpack *u)
 {
 	return !u->bad && u->left == 0;
 }
+
+/*
+ * Records of a stream: u32 length of what follows | u8 kind | fields.
+ * record_begin() returns where one is, for record_end(), which writes its
+ * length and returns it.
+ */
+size_t record_begin(struct buf *b, uint8_t kind);
+size_t record_end(struct buf *b, size_t at);
+/*
+ * The next record of `b`: its size, with `u` at its fields. 0 when more bytes
+ * are needed; -EBADMSG when it is empty, or longer than `max`.
+ */
+int record_next(const struct buf *b, size_t max, struct unpack *u,
+		uint8_t *kind) MUST_CHECK;

@@ -8,7 +8,7 @@
 #include "base/str.h"
 #include "wire/pack.h"
 
-enum { LENGTH = 4, ERRNO_MAX = 4095 };
+enum { ERRNO_MAX = 4095 };
 
 bool view_path_ok(const char *path)
 {
@@ -221,38 +221,27 @@ static_assert(ARRAY_LEN(kinds) == VIEW_KINDS, "every kind is read");
 
 void view_record_put(struct buf *b, const struct view_record *r)
 {
-	size_t at = buf_len(b), n, i;
+	size_t at = record_begin(b, (uint8_t)r->kind), n;
 
-	pack_u32(b, 0);
-	pack_u8(b, (uint8_t)r->kind);
 	kinds[r->kind].put(b, r);
-	n = buf_len(b) - at - LENGTH;
+	n = record_end(b, at);
 	assert(n <= VIEW_RECORD_MAX);
-	for (i = 0; i < LENGTH; i++)
-		buf_data(b)[at + i] = (char)(n >> (8 * i));
 }
 
 int view_record_get(const struct buf *b, struct view_record *r)
 {
-	struct unpack u = unpack_init(buf_data(b), buf_len(b));
-	uint32_t n;
+	struct unpack u;
 	uint8_t kind;
+	int n = record_next(b, VIEW_RECORD_MAX, &u, &kind);
 
-	if (buf_len(b) < LENGTH)
-		return 0;
-	n = unpack_u32(&u);
-	if (n == 0 || n > VIEW_RECORD_MAX)
-		return -EBADMSG;
-	if (u.left < n)
-		return 0;
-	u.left = n;
-	kind = unpack_u8(&u);
+	if (n <= 0)
+		return n;
 	if (kind >= VIEW_KINDS || !kinds[kind].get)
 		return -EBADMSG;
 	r->kind = kind;
 	if (!kinds[kind].get(&u, r) || !unpack_ok(&u))
 		return -EBADMSG;
-	return LENGTH + (int)n;
+	return n;
 }
 
 void view_ask_put(struct buf *b, unsigned flags, const char *const *paths,

@@ -7,13 +7,13 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <sys/mount.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/auto.h"
+#include "base/privs.h"
 #include "seccomp/seccomp.h"
 #include "wire/worker.h"
 #include "worker/limits.h"
@@ -143,32 +143,6 @@ static int limit_self(uint64_t files, struct err *e)
 	return 0;
 }
 
-static int drop_caps(uint32_t kept, struct err *e)
-{
-	struct __user_cap_header_struct head = {
-		.version = _LINUX_CAPABILITY_VERSION_3,
-	};
-	struct __user_cap_data_struct caps[2] = {
-		{ .effective = kept, .permitted = kept },
-	};
-	int cap;
-
-	if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0)
-		return err_sys(e, "clear the ambient capabilities");
-	for (cap = 0; prctl(PR_CAPBSET_READ, cap, 0, 0, 0) >= 0; cap++)
-		if (prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0)
-			return err_sys(e, "drop capability %d", cap);
-	if (syscall(SYS_capset, &head, caps) < 0)
-		return err_sys(e, "drop capabilities");
-	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
-		return err_sys(e, "set no_new_privs");
-#ifndef SANITIZED /* the leak checker looks at the process from outside */
-	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
-		return err_sys(e, "forbid dumps");
-#endif
-	return 0;
-}
-
 static int lock_in(uint64_t files, uint32_t caps,
 		   const struct seccomp_filter *filter, struct err *e)
 {
@@ -177,7 +151,7 @@ static int lock_in(uint64_t files, uint32_t caps,
 	if (r == 0)
 		r = limit_self(files, e);
 	if (r == 0)
-		r = drop_caps(caps, e);
+		r = privs_keep(caps, e);
 	if (r < 0)
 		return r;
 	r = seccomp_install(filter);
