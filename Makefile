@@ -31,20 +31,22 @@ STATIC_CC  := musl-gcc -idirafter /usr/include \
 	      -idirafter /usr/include/$(shell uname -m)-linux-gnu
 
 # Programs: the directory with the main(), the name, the libraries.
-DYN     := cli daemon api warden scribe worker fetch
+DYN     := cli daemon api warden gate scribe worker fetch
 NAME_cli    := carrel
 NAME_daemon := carreld
 NAME_api    := carrel-api
 NAME_warden := carrel-warden
 NAME_scribe := carrel-scribe
+NAME_gate   := carrel-gate
 NAME_worker := carrel-worker
 NAME_fetch  := carrel-fetch
-LIBS_cli    := -Wl,-Bstatic -ljansson -Wl,-Bdynamic -lm
+LIBS_cli    := -Wl,-Bstatic -ljansson -lsodium -Wl,-Bdynamic -lm
 LIBS_api    := -ljansson -lsqlite3 -lssl -lcrypto -lm
 LIBS_scribe := -lsodium
+LIBS_gate   := -lssl -lcrypto -lcares -lsodium
 LIBS_worker := -larchive -ljansson
 LIBS_fetch  := -lcurl -ljansson
-ROLES   := carrel-api carrel-warden carrel-scribe carrel-worker carrel-fetch carrel-agent carrel-sudo
+ROLES   := carrel-api carrel-warden carrel-gate carrel-scribe carrel-worker carrel-fetch carrel-agent carrel-sudo
 
 ALL_SRC := $(shell find src -name '*.c' 2>/dev/null)
 LIB_SRC := $(filter-out $(foreach p,$(DYN) agent,src/$(p)/%),$(ALL_SRC))
@@ -124,7 +126,7 @@ $(B)/gen/seccomp/%.inc: src/seccomp/%.policy $(wildcard src/seccomp/*.policy) $(
 # Unit tests: each tests/unit/X_test.c is a program that prints TAP; the other
 # programs there are tools of tests.
 UNIT := $(patsubst tests/unit/%.c,$(B)/unit/%,$(wildcard tests/unit/*.c))
-UNIT_LIBS := -lcurl -ljansson -lsqlite3 -lssl -lcrypto -larchive -lsodium -lm
+UNIT_LIBS := -lcares -lcurl -ljansson -lsqlite3 -lssl -lcrypto -larchive -lsodium -lm
 $(B)/unit/%: tests/unit/%.c $(B)/dyn/parts.a $(B)/dyn/lib.a
 	@mkdir -p $(@D)
 	$(if $(V),,@echo "  TEST    $<")

@@ -49,7 +49,7 @@ purge_live() {
 		[ -d "$root/carrel" ] || continue
 		find "$root/carrel" -depth -type d -exec rmdir {} \;
 	done
-	for name in carrel carrel-log; do
+	for name in carrel carrel-log carrel-gate; do
 		if getent passwd "$name" >/dev/null; then
 			userdel "$name"
 		fi

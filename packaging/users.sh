@@ -14,3 +14,4 @@ account() { # name, comment
 
 account carrel "Carrel"
 account carrel-log "Carrel, its log"
+account carrel-gate "Carrel, its gate"

@@ -45,6 +45,7 @@ check carrel-api libjansson.so.4 libsqlite3.so.0 libssl.so.3 libcrypto.so.3 \
 	libm.so.6
 check carrel-warden
 check carrel-scribe libsodium.so.23
+check carrel-gate libssl.so.3 libcrypto.so.3 libcares.so.2 libsodium.so.23
 # libcurl brings some thirty libraries: nothing but the registries' worker has it.
 check carrel-fetch libcurl.so.4 libjansson.so.4
 check carrel-worker libarchive.so.13 libjansson.so.4

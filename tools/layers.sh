@@ -8,14 +8,17 @@ cd "$(dirname "$0")/.."
 may_use() {
 	case $1 in
 	base) ;;
-	http | wire | store | seccomp | registry | spec | audit | image | policy) echo base ;;
+	http | wire | store | seccomp | registry | audit | image | policy) echo base ;;
+	spec) echo base policy ;;
 	sandbox) echo base wire store seccomp ;;
 	warden) echo base wire store sandbox seccomp ;;
-	api) echo base http wire registry spec seccomp audit image ;;
+	vault) echo base wire policy ;;
+	gate) echo base http wire policy vault audit seccomp ;;
+	api) echo base http wire registry spec seccomp audit image policy vault ;;
 	scribe) echo base wire audit seccomp ;;
 	agent) echo base wire seccomp sandbox/walls.h ;;
 	worker) echo base wire seccomp image ;;
-	cli) echo base http wire spec image policy ;;
+	cli) echo base http wire spec image policy vault ;;
 	fetch) echo base wire seccomp ;;
 	daemon) echo base ;;
 	*) echo "tools/layers.sh: unknown module $1" >&2 ;;

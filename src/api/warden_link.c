@@ -47,7 +47,7 @@ static bool may_repeat(unsigned op)
 static void finish(struct warden_call *c, const struct warden_rep *rep,
 		   int fds[FD_PASS_MAX])
 {
-	int none[FD_PASS_MAX] = { -1, -1, -1, -1 };
+	int none[FD_PASS_MAX] = { -1, -1, -1, -1, -1, -1, -1, -1 };
 	int *use = fds ? fds : none, i;
 
 	list_del(&c->node);

@@ -59,6 +59,16 @@ struct conf {
 	char registries[512], registries_insecure[512];
 	char registries_ca[256]; /* PEM: who may vouch for them */
 	uint64_t blobs_bytes;    /* of them that are kept, at most */
+	/* The gate, see src/gate/. */
+	char gate_user[32];
+	char resolver[256]; /* "ADDRESS[:PORT], ..."; "": the host's own */
+	char gate_ca[256];  /* PEM: who may vouch for servers outside */
+	char upstream_proxy[256];    /* "http://[USER:PASSWORD@]HOST:PORT" */
+	uint64_t ask_timeout_ms;     /* a request that nobody decided on */
+	char ask_webhook[256];       /* URL that hears of each */
+	char vault_key_command[256]; /* prints the vault's key; "": a file */
+	char presets_dir[CONF_PATH]; /* policies that come with us */
+	char models[CONF_PATH];      /* model APIs and what they cost */
 	char log_level[8];
 #ifdef WALLS_TEST
 	char wall_off[32]; /* the one wall a test takes away */

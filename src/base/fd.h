@@ -28,7 +28,7 @@ int knob_write_u64_at(int dir_fd, const char *path, uint64_t value) MUST_CHECK;
  * message that carries more, or is longer than `n`, is an error (EBADMSG) and
  * everything it carried is closed. 0 from recv means that the peer is gone.
  */
-enum { FD_PASS_MAX = 4 };
+enum { FD_PASS_MAX = 8 };
 ssize_t send_msg_fds(int sock, const void *p, size_t n, const int *fds,
 		     int n_fds);
 ssize_t recv_msg_fds(int sock, void *p, size_t n, int fds[FD_PASS_MAX]);

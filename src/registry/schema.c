@@ -96,7 +96,32 @@
 	" PRIMARY KEY (project, path, version)) WITHOUT ROWID;"               \
 	"CREATE INDEX drive_objects ON drive (project, sha256);"
 
-const char *const registry_steps[] = { V1, V2, V3 };
+/*
+ * The door: policies; secrets, of which `sealed` is the value that nobody here
+ * can read and `about` (JSON) the rest; what people have granted to a sandbox
+ * (`rule`: a line of policy) until a time (0: without end); what sandboxes have
+ * sent and received.
+ */
+#define V4                                                                    \
+	"CREATE TABLE policies (project TEXT NOT NULL, name TEXT NOT NULL,"   \
+	" text TEXT NOT NULL, updated_ms INTEGER NOT NULL,"                   \
+	" PRIMARY KEY (project, name)) WITHOUT ROWID;"                        \
+	"CREATE TABLE secrets (project TEXT NOT NULL, name TEXT NOT NULL,"    \
+	" about TEXT NOT NULL, sealed BLOB NOT NULL,"                         \
+	" created_ms INTEGER NOT NULL, updated_ms INTEGER NOT NULL,"          \
+	" PRIMARY KEY (project, name)) WITHOUT ROWID;"                        \
+	"CREATE TABLE grants (id INTEGER PRIMARY KEY, sandbox TEXT NOT NULL," \
+	" rule TEXT NOT NULL, until_ms INTEGER NOT NULL, who TEXT NOT NULL,"  \
+	" created_ms INTEGER NOT NULL);"                                      \
+	"CREATE INDEX grant_boxes ON grants (sandbox);"                       \
+	"CREATE TABLE egress (sandbox TEXT PRIMARY KEY NOT NULL,"             \
+	" project TEXT NOT NULL, requests INTEGER NOT NULL,"                  \
+	" denied INTEGER NOT NULL, up_bytes INTEGER NOT NULL,"                \
+	" down_bytes INTEGER NOT NULL, tokens_in INTEGER NOT NULL,"           \
+	" tokens_out INTEGER NOT NULL, cost_micro INTEGER NOT NULL,"          \
+	" updated_ms INTEGER NOT NULL) WITHOUT ROWID;"
+
+const char *const registry_steps[] = { V1, V2, V3, V4 };
 static_assert(ARRAY_LEN(registry_steps) == REGISTRY_VERSION, "a step each");
 
 #define DRIVE_COLUMNS                                          \

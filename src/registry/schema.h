@@ -6,7 +6,7 @@
 
 #include <stddef.h>
 
-enum { REGISTRY_VERSION = 3 };
+enum { REGISTRY_VERSION = 4 };
 extern const char *const registry_steps[REGISTRY_VERSION];
 
 enum registry_stmt {

@@ -11,4 +11,8 @@ int check_ports(const json_t *v, struct err *e) MUST_CHECK;
 int check_start(const json_t *v, struct err *e) MUST_CHECK;
 int check_volumes(const json_t *v, struct err *e) MUST_CHECK;
 int check_drive(const json_t *v, struct err *e) MUST_CHECK;
+int check_allow(const json_t *v, struct err *e) MUST_CHECK;
+int check_rules(const json_t *v, struct err *e) MUST_CHECK;
+int check_secrets(const json_t *v, struct err *e) MUST_CHECK;
+int check_canaries(const json_t *v, struct err *e) MUST_CHECK;
 int check_files(const json_t *v, struct err *e) MUST_CHECK;

@@ -172,6 +172,48 @@ const struct spec_field spec_fields[] = {
 	  .check = check_drive,
 	  .arg = "PREFIX[:rw]",
 	  .help = "what its `drive` command may read, or write, of the drive" },
+	{ .name = "policy",
+	  .kind = SPEC_TEXT,
+	  .flags = SPEC_PATCH,
+	  AT(policy),
+	  .arg = "NAME",
+	  .help = "policy of what it may reach, or a file with one" },
+	{ .name = "allow",
+	  .kind = SPEC_LIST,
+	  .flags = SPEC_PATCH,
+	  AT(allow),
+	  .check = check_allow,
+	  .arg = "PRESET",
+	  .help = "what package managers reach: pypi, npm, debian..." },
+	{ .name = "rules",
+	  .option = "rule",
+	  .kind = SPEC_LIST,
+	  .flags = SPEC_PATCH,
+	  AT(rules),
+	  .check = check_rules,
+	  .arg = "RULE",
+	  .help = "a line of policy, in front of the policy's own" },
+	{ .name = "secrets",
+	  .option = "secret",
+	  .kind = SPEC_LIST,
+	  .flags = SPEC_PATCH,
+	  AT(secrets),
+	  .check = check_secrets,
+	  .arg = "NAME",
+	  .help = "a secret that the gate adds to its requests" },
+	{ .name = "canaries",
+	  .option = "canary",
+	  .kind = SPEC_LIST,
+	  AT(canaries),
+	  .check = check_canaries,
+	  .arg = "VARIABLE",
+	  .help = "a false secret inside; what carries it out is stopped" },
+	{ .name = "observe",
+	  .kind = SPEC_BOOL,
+	  .flags = SPEC_PATCH,
+	  AT(observe),
+	  .max = 1,
+	  .help = "let pass what no rule allows, and write it down" },
 	{ .name = "sudo",
 	  .kind = SPEC_BOOL,
 	  .flags = SPEC_ON,
@@ -222,6 +264,7 @@ static void disown(struct spec *s)
 {
 	s->env = s->labels = s->ports = s->start = s->files = NULL;
 	s->drive = s->volumes = NULL;
+	s->allow = s->rules = s->secrets = s->canaries = NULL;
 }
 
 void spec_done(struct spec *s)
@@ -233,6 +276,10 @@ void spec_done(struct spec *s)
 	json_decref(s->files);
 	json_decref(s->drive);
 	json_decref(s->volumes);
+	json_decref(s->allow);
+	json_decref(s->rules);
+	json_decref(s->secrets);
+	json_decref(s->canaries);
 	disown(s);
 }
 
@@ -251,6 +298,10 @@ void spec_copy(struct spec *to, const struct spec *from)
 	json_incref(to->files);
 	json_incref(to->drive);
 	json_incref(to->volumes);
+	json_incref(to->allow);
+	json_incref(to->rules);
+	json_incref(to->secrets);
+	json_incref(to->canaries);
 	to->labels = json_copy(from->labels);
 }
 

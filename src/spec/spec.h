@@ -25,6 +25,10 @@ enum {
 	SPEC_PORTS_MAX = 32,
 	SPEC_START_MAX = 16,
 	SPEC_DRIVE_MAX = 16,
+	SPEC_RULES_MAX = 256,
+	SPEC_RULES_BYTES = 32 * 1024,
+	SPEC_ALLOW_MAX = 8,
+	SPEC_SECRETS_MAX = 16,
 	SPEC_VOLUMES_MAX = 4,
 	SPEC_START_BYTES = 8 * 1024, /* a command */
 	SPEC_FILES_MAX = 64,
@@ -46,6 +50,8 @@ struct spec {
 	char idle_action[16];     /* "remove" or "pause" */
 	uint64_t sudo;            /* 0 or 1 */
 	uint64_t persist;         /* 0 or 1: its disk outlives its processes */
+	char policy[NAME_CAP];    /* of its project; "": none */
+	uint64_t observe;         /* 0 or 1: what no rule allows passes */
 	char allow_missing[32];   /* "" or "disk" */
 	char user[SPEC_USER_CAP]; /* of its processes; "": the usual ones */
 	char workdir[SPEC_PATH_CAP];
@@ -57,6 +63,9 @@ struct spec {
 	json_t *files;   /* array of objects; NULL once they are written */
 	json_t *drive;   /* array of strings: spec/grant.h */
 	json_t *volumes; /* array of strings: spec/mount.h */
+	/* What it may reach, arrays of strings: presets, lines of policy of
+	 * its own, secrets of its project, variables with false secrets. */
+	json_t *allow, *rules, *secrets, *canaries;
 };
 
 enum spec_kind {

@@ -16,7 +16,7 @@
 #include "base/err.h"
 #include "base/str.h"
 
-enum { WARDEN_VERSION = 2 };
+enum { WARDEN_VERSION = 3 };
 
 enum warden_op {
 	WARDEN_HELLO = 1,
@@ -101,6 +101,15 @@ enum warden_op {
 	 * speaks to registries: descriptors as above, see wire/fetch.h.
 	 */
 	WARDEN_FETCH,
+	/*
+	 * The sockets of a sandbox's door, for the gate: made in its network
+	 * when it has none, which then has routes for everything that lead to
+	 * them. They come back as descriptors in the order of enum gate_fd
+	 * (wire/gate.h), and `door.fds` says which. The warden keeps them: a
+	 * gate that starts anew gets the same, with what waits in them.
+	 * EADDRINUSE when something else in there has the ports.
+	 */
+	WARDEN_DOOR,
 	/* Volumes: disks of their own that sandboxes are launched with. */
 	WARDEN_VOLUME_NEW,
 	WARDEN_VOLUME_REMOVE, /* EBUSY while a sandbox has it */
@@ -283,6 +292,10 @@ struct host_info {
 	char cgroup[96];      /* where the sandboxes' groups are */
 };
 
+struct door_done {
+	uint32_t fds; /* enum gate_fd */
+};
+
 struct warden_req {
 	uint16_t version, op;
 	uint32_t zero;
@@ -313,5 +326,6 @@ struct warden_rep {
 		struct host_info host;
 		struct snapshot_done snapshot;
 		struct volume_spec volume; /* of WARDEN_VOLUME_NEXT */
+		struct door_done door;
 	};
 };

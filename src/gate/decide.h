@@ -1,0 +1,22 @@
+/* A sandbox's policies as one: the parts in their order, the first rule that
+ * matches decides, and what none matches is denied. */
+#pragma once
+
+#include "gate/gate.h"
+
+struct ruling {
+	enum verdict verdict;
+	bool observed;           /* let pass by GATE_OBSERVE alone */
+	const char *part;        /* its name, or "no rule" */
+	const struct rule *rule; /* or NULL */
+};
+
+struct ruling box_decide(const struct box *b, const struct request *r);
+/* Could any request to this host be allowed or asked for? `port` 0: any. */
+bool box_knows_host(const struct box *b, const char *host, uint16_t port);
+/* "policy research, line 4", "no rule of policy research" */
+void ruling_text(const struct box *b, const struct ruling *r, struct buf *out);
+/* May this address be reached though it is nobody's business? A rule or a
+ * `private` line names it. */
+bool box_names_address(const struct box *b, const struct in6_addr *a,
+		       uint16_t port);

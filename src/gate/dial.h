@@ -1,0 +1,50 @@
+/*
+ * The way to a server outside: the name is resolved once, every address it has
+ * is checked (address.h), one that passed is connected to, and nothing else.
+ * With TLS: the server's name in the hello, its certificate verified against
+ * that name, http/1.1 by ALPN. Through `upstream_proxy`, when there is one, by
+ * CONNECT.
+ *
+ * The struct is embedded in its owner. `done` is called once, from the loop;
+ * after dial_cancel() it is not.
+ */
+#pragma once
+
+#include "gate/gate.h"
+#include "http/stream.h"
+
+struct dial;
+/* On success `d->stream` is connected and the caller's to move. `e` says what
+ * is wrong in words for the sandbox; its code: EACCES the address is refused,
+ * ENOENT no such name, EPROTO TLS failed, ETIMEDOUT, ECONNREFUSED... */
+typedef void dial_fn(struct dial *d, const struct err *e);
+
+/* Zero-initialise; set what comes first. */
+struct dial {
+	struct box *box;
+	char host[POLICY_HOST_CAP]; /* canonical; an address or a name */
+	uint16_t port;
+	bool tls;
+
+	struct http_stream stream;
+	char address[64]; /* that was connected to, in words */
+
+	/* Private. */
+	dial_fn *done;
+	struct timer timer;
+	struct list node;
+	void *query; /* resolve.c */
+	struct in6_addr found[8];
+	unsigned n_found, at;
+	unsigned state;
+	struct buf in;
+	struct deferred later;
+	struct err err;
+};
+
+void dial_start(struct dial *d, dial_fn *done);
+void dial_cancel(struct dial *d);
+
+/* address.c: why an address must not be connected to, or NULL. Not from what a
+ * rule says: the caller asks box_names_address() then. IPv4 as mapped ones. */
+const char *address_forbidden(const struct in6_addr *a);

@@ -1,0 +1,131 @@
+/*
+ * The gate: the one door of the sandboxes. Two kinds of processes:
+ *
+ *	keeper	has the files (vault, keys, spools, counters) and no network; it
+ *		hears only the api, and starts doors
+ *	door	has the network and hears strangers on both sides; it has no
+ *		files, and the keys of the projects it serves alone
+ *
+ * This header is a door's state; one file per concern:
+ *
+ *	main.c	    start-up of both
+ *	keeper.c    the keeper
+ *	keys.c      a project's keys at rest
+ *	confine.c   what each of them gives up
+ *	door.c	    a door: its links to api and keeper
+ *	box.c	    sandboxes: their sockets, policies, secrets
+ *	state.c     what a sandbox has that outlives the process
+ *	flow.c	    a connection from a sandbox: what it wants, who decides
+ *	request.c   an HTTP request through the gate, and its answer
+ *	refuse.c    what people and models are told
+ *	decide.c    policies of a sandbox as one
+ *	dial.c	    the way to a server outside
+ *	resolve.c   names, for real
+ *	address.c   addresses that are nobody's business
+ *	tunnel.c    bytes both ways, unseen
+ *	hello.c	    the first message of TLS
+ *	leaf.c	    certificates that sandboxes trust
+ *	names.c     the resolver inside; dns.c its packets
+ *	inject.c    credentials on the way out
+ *	scan.c	    words that must not pass
+ *	budget.c    how much
+ *	model.c     tokens of model APIs
+ *	ask.c	    requests that wait for a person
+ *	record.c    what goes into the log
+ */
+#pragma once
+
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/conf.h"
+#include "base/list.h"
+#include "base/loop.h"
+#include "base/str.h"
+#include "policy/policy.h"
+#include "wire/gate.h"
+
+enum {
+	GATE_BUCKETS = 1024,
+	BOX_FLOWS_MAX = 1024, /* connections of a sandbox; more wait */
+	FLOWS_MAX = 8192,     /* of all */
+};
+
+struct gate;
+struct project;
+struct secret;
+struct box_state;
+struct ca;
+struct resolver;
+struct recorder;
+struct leaves;
+struct tls_context;
+
+/* A policy of a sandbox and its name. */
+struct box_part {
+	char name[GATE_PART_CAP];
+	struct policy policy;
+};
+
+struct box_use {
+	char name[NAME_CAP];
+	char placeholder[GATE_PLACEHOLDER_CAP];
+	bool canary;
+};
+
+struct box {
+	struct list node;
+	struct gate *gate;
+	struct project *project;
+	char id[ID_CAP], name[NAME_CAP];
+	uint32_t flags; /* enum gate_box_flags */
+	uint64_t ask_ms;
+	uint64_t generation; /* grows with each change of its policies */
+	struct box_part *parts;
+	unsigned n_parts;
+	struct box_use uses[GATE_USES_MAX];
+	unsigned n_uses;
+	struct io proxy, dns, tcp, udp;
+	int link_fd;
+	struct box_state *state; /* state.h */
+	struct list flows;       /* flow.h */
+	unsigned n_flows, n_asks;
+	bool full; /* does not accept: too many flows */
+	struct timer use_timer;
+	struct deferred gone;
+};
+
+struct project {
+	struct list node;
+	struct gate *gate;
+	char name[NAME_CAP];
+	unsigned char public_key[GATE_PUBLIC_KEY], private_key[32];
+	struct ca *ca;       /* leaf.h */
+	struct list secrets; /* vault/secret.h: struct secret */
+	bool ready;          /* its keys are here */
+};
+
+struct gate {
+	const struct conf *conf;
+	struct loop loop;
+	char door[NAME_CAP]; /* the project; "": all without one of their own */
+	struct list boxes[GATE_BUCKETS], projects;
+	unsigned n_flows;
+	struct io api, keeper; /* -1: nobody is there */
+	struct recorder *record;
+	struct resolver *resolver;
+	struct leaves *leaves;
+	struct tls_context *upstream_tls; /* verifies */
+	uint64_t asks;                    /* number of the last one */
+};
+
+/* box.c */
+struct box *box_find(struct gate *g, const char *id);
+/* Puts a message into the api's connection; dropped while it is away. */
+void gate_tell(struct gate *g, const struct gate_msg *m);
+/* A box's policies, sockets or secrets changed: open connections are looked
+ * at again (flow.c). */
+void flows_review(struct box *b);
+/* All of them end. */
+void flows_end(struct box *b);

@@ -1,0 +1,42 @@
+/*
+ * What a sandbox has that outlives this process: counters of its budgets and
+ * the names behind its synthetic addresses. A file that is mapped, so that a
+ * kill -9 loses nothing: there is no write to be missed. The keeper opens it.
+ */
+#pragma once
+
+#include "gate/gate.h"
+
+enum {
+	STATE_MAGIC = 0x43475331, /* "CGS1" */
+	STATE_NAMES = 1024, /* names a sandbox may know at once; the one that
+			       was not used for longest goes */
+	STATE_BUDGETS = 16, /* of single hosts; [0] is the sandbox's own */
+};
+
+struct state_name {
+	char host[POLICY_HOST_CAP]; /* "": free */
+	uint16_t zero;
+	uint64_t used_ms; /* wall time */
+};
+
+/* Counters of a budget: see budget.h. */
+struct state_budget {
+	char host[POLICY_HOST_CAP]; /* "": the sandbox's own */
+	uint16_t zero;
+	uint64_t window_ms;      /* start of the current window, wall time */
+	uint64_t in_window;      /* requests in it */
+	struct gate_count count; /* of all its life */
+};
+
+struct box_state {
+	uint32_t magic, version;
+	char id[ID_CAP];
+	uint32_t zero;
+	struct state_budget budgets[STATE_BUDGETS];
+	struct state_name names[STATE_NAMES];
+};
+
+/* Maps a file of this size (the keeper made it); NULL on failure. */
+struct box_state *state_map(int fd, const char *id, struct err *e);
+void state_unmap(struct box_state *s);

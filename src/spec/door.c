@@ -1,0 +1,99 @@
+/* What a spec may say about the way out. */
+#include <errno.h>
+#include <string.h>
+
+#include "policy/policy.h"
+#include "spec/check.h"
+#include "spec/spec.h"
+
+static const char *text_of(const json_t *v)
+{
+	const char *s = json_string_value(v);
+
+	return s && strlen(s) == json_string_length(v) ? s : NULL;
+}
+
+static int check_names(const json_t *v, const char *what, size_t max,
+		       struct err *e)
+{
+	const json_t *val;
+	const char *s;
+	size_t i;
+
+	if (!json_is_array(v) || json_array_size(v) > max)
+		return err_set(e, EINVAL, "%s: not a list of at most %zu", what,
+			       max);
+	json_array_foreach ((json_t *)v, i, val) {
+		s = text_of(val);
+		if (!s || !name_valid(s))
+			return err_set(e, EINVAL, "%s: '%.64s' is not a name",
+				       what, s ? s : "?");
+	}
+	return 0;
+}
+
+int check_allow(const json_t *v, struct err *e)
+{
+	return check_names(v, "allow", SPEC_ALLOW_MAX, e);
+}
+
+int check_secrets(const json_t *v, struct err *e)
+{
+	return check_names(v, "secrets", SPEC_SECRETS_MAX, e);
+}
+
+int check_canaries(const json_t *v, struct err *e)
+{
+	const json_t *val;
+	const char *s;
+	size_t i, n;
+
+	if (!json_is_array(v) || json_array_size(v) > SPEC_SECRETS_MAX)
+		return err_set(e, EINVAL, "canaries: not a list of at most %d",
+			       SPEC_SECRETS_MAX);
+	json_array_foreach ((json_t *)v, i, val) {
+		s = text_of(val);
+		n = s ? strspn(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+				  "abcdefghijklmnopqrstuvwxyz0123456789_")
+		      : 0;
+		if (!s || n == 0 || n >= NAME_CAP || s[n] != '\0')
+			return err_set(e, EINVAL,
+				       "canaries: '%.64s' is not the name of a "
+				       "variable",
+				       s ? s : "?");
+	}
+	return 0;
+}
+
+int check_rules(const json_t *v, struct err *e)
+{
+	struct policy p = { 0 };
+	struct buf text = { 0 };
+	const json_t *val;
+	const char *s;
+	size_t i;
+	int r = 0;
+
+	if (!json_is_array(v) || json_array_size(v) > SPEC_RULES_MAX)
+		return err_set(e, EINVAL, "rules: not a list of at most %d",
+			       SPEC_RULES_MAX);
+	json_array_foreach ((json_t *)v, i, val) {
+		s = text_of(val);
+		if (!s || strchr(s, '\n') ||
+		    buf_len(&text) + strlen(s) > SPEC_RULES_BYTES) {
+			buf_done(&text);
+			return err_set(e, EINVAL,
+				       "rules: not lines of policy, of at most "
+				       "%d bytes together",
+				       SPEC_RULES_BYTES);
+		}
+		buf_puts(&text, s);
+		buf_puts(&text, "\n");
+	}
+	r = policy_parse(&p, buf_data(&text), buf_len(&text), e);
+	if (r < 0)
+		r = err_wrap(e, "rules");
+	policy_done(&p);
+	buf_done(&text);
+	return r;
+}

@@ -1,0 +1,62 @@
+/*
+ * Secrets: what one is, and how its value travels. The value is sealed by
+ * whoever sets it to the public key of the project's door; the api keeps what
+ * it cannot read. Everything else about it is no secret.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/list.h"
+#include "base/str.h"
+#include "policy/policy.h"
+
+enum {
+	SECRET_HOSTS_MAX = 16,
+	SECRET_PATH_CAP = 256,
+	SECRET_TEXT_CAP = 512,
+	SECRET_VALUE_MAX = 8 * 1024,
+};
+
+enum secret_kind {
+	SECRET_HEADER, /* `field`: its template, with {} for the value */
+	SECRET_BASIC,  /* `user`; the value is the password */
+	SECRET_QUERY,  /* `field`: the parameter */
+	SECRET_SIGV4,  /* `user`: access key id; `region`, `service` */
+	SECRET_OAUTH2, /* `url`: token endpoint, `user`: client id, `scope`; the
+			  value: client secret, newline, refresh token */
+	SECRET_TOTP,   /* a code on demand; the value is the seed, in base32 */
+	SECRET_KINDS
+};
+const char *secret_kind_name(enum secret_kind k);
+
+struct secret {
+	struct list node;
+	char name[NAME_CAP];
+	enum secret_kind kind;
+	char hosts[SECRET_HOSTS_MAX][POLICY_HOST_CAP]; /* "*.x" is below x */
+	unsigned n_hosts;
+	unsigned methods;           /* of method_bit(); 0: any */
+	char path[SECRET_PATH_CAP]; /* pattern; "": any */
+	char field[NAME_CAP * 2], template[SECRET_TEXT_CAP];
+	char user[SECRET_TEXT_CAP], region[NAME_CAP], service[NAME_CAP];
+	char url[SECRET_TEXT_CAP], scope[SECRET_TEXT_CAP];
+	char env[NAME_CAP];    /* variable inside that has the placeholder */
+	unsigned char *sealed; /* owned */
+	size_t sealed_n;
+	void *open; /* a door's: the value and what was made of it */
+};
+
+void secret_done(struct secret *s);
+/* Bounds and what its kind needs; the error names the field. */
+int secret_check(const struct secret *s, struct err *e) MUST_CHECK;
+/* For GATE_SECRET. */
+void secret_pack(struct buf *b, const struct secret *s);
+int secret_unpack(struct secret *s, const void *p, size_t n) MUST_CHECK;
+
+/* Is it meant for this request? */
+bool secret_binds(const struct secret *s, const struct request *r);
