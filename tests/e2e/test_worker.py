@@ -438,6 +438,7 @@ class Cage(Case):
 
 
 class Many(Case):
+    @harness.once
     def test_two_million_entries(self):
         root = self.root()
         with tempfile.TemporaryFile() as log:
