@@ -29,7 +29,7 @@
  *	inject.c    credentials on the way out
  *	scan.c	    words that must not pass
  *	budget.c    how much
- *	model.c     tokens of model APIs
+ *	model.c     tokens of model APIs; prices.c what they cost
  *	ask.c	    requests that wait for a person
  *	record.c    what goes into the log
  */
@@ -61,6 +61,7 @@ struct resolver;
 struct recorder;
 struct leaves;
 struct tls_context;
+struct prices;
 
 /* A policy of a sandbox and its name. */
 struct box_part {
@@ -117,6 +118,7 @@ struct gate {
 	struct resolver *resolver;
 	struct leaves *leaves;
 	struct tls_context *upstream_tls; /* verifies */
+	const struct prices *prices;      /* prices.h; or NULL */
 	uint64_t asks;                    /* number of the last one */
 };
 

@@ -10,6 +10,13 @@
 #include "gate/decide.h"
 #include "gate/gate.h"
 
+/*
+ * Where a door finds the scribe. The scribe listens in run_dir/roles/log, a
+ * directory of root and the gate's group (0750; who comes first makes it); the
+ * keeper mounts it here in its empty root, and nothing else of the host.
+ */
+#define GATE_LOG_DIR "/log"
+
 struct egress {
 	struct box *box;
 	uint64_t number;  /* of the request, unique in this log: set here */
@@ -20,6 +27,10 @@ struct egress {
 	unsigned n_secrets;
 };
 
+/* `spool_fd` is taken: a file that can be read and written, empty or as the
+ * last door of this name left it. Needs of the filter: pread64, pwrite64,
+ * fstat, ftruncate, fallocate, socket(AF_UNIX), connect, getsockopt, sendmsg,
+ * recvmsg, shutdown. */
 int recorder_new(struct recorder **out, struct gate *g, int spool_fd,
 		 struct err *e) MUST_CHECK;
 void recorder_free(struct recorder *r);
