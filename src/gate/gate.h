@@ -60,6 +60,7 @@ struct ca;
 struct resolver;
 struct recorder;
 struct leaves;
+struct box_words;
 struct tls_context;
 struct prices;
 
@@ -87,6 +88,7 @@ struct box {
 	unsigned n_parts;
 	struct box_use uses[GATE_USES_MAX];
 	unsigned n_uses;
+	struct box_words *words; /* inject.c: made of `uses` */
 	struct io proxy, dns, tcp, udp;
 	int link_fd;
 	struct box_state *state; /* state.h */

@@ -34,7 +34,8 @@ struct inject {
 
 	/*
 	 * The result: fields that the request has instead of those of the same
-	 * names, ending at a NULL name; and the target, when it is another.
+	 * names (value NULL: none), ending at a NULL name; `fields` itself is
+	 * NULL when there are none. And the target, when it is another.
 	 */
 	struct http_field *fields;
 	const char *new_target; /* NULL: as it is */
@@ -50,8 +51,29 @@ struct inject {
 
 /* The body has to be there as a whole, at most `*max` bytes of it. */
 bool inject_wants_body(const struct box *b, const struct request *r,
-		       size_t *max);
+		       const struct http_head *head, size_t *max);
 void inject_start(struct inject *j, inject_fn *done);
 void inject_cancel(struct inject *j);
 /* Wipes and frees the result. */
 void inject_done(struct inject *j);
+
+/*
+ * Words that must not leave in a body (canaries), for scan_look(); NULL: none.
+ * Heads are looked at by inject_start(). inject_canary() writes down that one
+ * was found, and puts the refusal into `e`.
+ */
+const struct scan_set *inject_canaries(struct box *b);
+void inject_canary(struct box *b, const struct request *r, unsigned label,
+		   struct err *e);
+/* A field of the answer, with what must not come back masked. */
+void inject_mask_text(struct inject *j, const char *text, struct buf *out);
+/* What was made of the sandbox's uses goes: they changed, or it ends. */
+void inject_forget(struct box *b);
+
+/* A one-time code of a secret that the sandbox may use (totp.c). */
+enum { TOTP_CAP = 16 };
+int totp_code(struct box *b, const char *name, char out[TOTP_CAP],
+	      struct err *e) MUST_CHECK;
+/* The same for a person: any secret of the project. */
+int totp_code_of(struct project *p, const char *name, char out[TOTP_CAP],
+		 struct err *e) MUST_CHECK;

@@ -49,6 +49,7 @@ struct secret {
 	unsigned char *sealed; /* owned */
 	size_t sealed_n;
 	void *open; /* a door's: the value and what was made of it */
+	void (*close)(void *open); /* called by secret_done() */
 };
 
 void secret_done(struct secret *s);
