@@ -32,9 +32,10 @@ void ruling_text(const struct box *b, const struct ruling *r, struct buf *out)
 	buf_puts(out, r->part);
 }
 
-bool box_names_address(const struct box *b, const struct in6_addr *a,
-		       uint16_t port)
+bool box_names_address(const struct box *b, const char *host,
+		       const struct in6_addr *a, uint16_t port)
 {
+	(void)host;
 	(void)b;
 	(void)a;
 	(void)port;

@@ -17,6 +17,6 @@ bool box_knows_host(const struct box *b, const char *host, uint16_t port);
 /* "policy research, line 4", "no rule of policy research" */
 void ruling_text(const struct box *b, const struct ruling *r, struct buf *out);
 /* May this address be reached though it is nobody's business? A rule or a
- * `private` line names it. */
-bool box_names_address(const struct box *b, const struct in6_addr *a,
-		       uint16_t port);
+ * `private` line names it, or the host that has it. */
+bool box_names_address(const struct box *b, const char *host,
+		       const struct in6_addr *a, uint16_t port);

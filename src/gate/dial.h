@@ -45,6 +45,17 @@ struct dial {
 void dial_start(struct dial *d, dial_fn *done);
 void dial_cancel(struct dial *d);
 
-/* address.c: why an address must not be connected to, or NULL. Not from what a
- * rule says: the caller asks box_names_address() then. IPv4 as mapped ones. */
+/*
+ * address.c. All of them are IPv6 ones, IPv4 as mapped ones.
+ *
+ * Why an address must not be connected to, or NULL. Not from what a rule says:
+ * the caller asks box_names_address() then.
+ */
 const char *address_forbidden(const struct in6_addr *a);
+enum { ADDRESS_CAP = INET6_ADDRSTRLEN };
+/* Without a scope, in the one form that inet_pton() takes. */
+int address_read(struct in6_addr *out, const char *s) MUST_CHECK;
+void address_text(const struct in6_addr *a, char out[ADDRESS_CAP]);
+void address_map(struct in6_addr *out, const void *v4);
+socklen_t address_socket(const struct in6_addr *a, uint16_t port,
+			 struct sockaddr_storage *out);
