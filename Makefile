@@ -164,10 +164,11 @@ chaos: ##          200 sandboxes under load while roles are killed 50 times
 BENCH := $(patsubst bench/%.c,$(B)/bench/%,$(wildcard bench/*.c))
 $(B)/bench/%: bench/%.c $(B)/dyn/lib.a
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP $(LDFLAGS) -o $@ $< $(B)/dyn/lib.a
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP $(LDFLAGS) -o $@ $< $(B)/dyn/lib.a $(LIBS_bench_$*)
+LIBS_bench_load := -lssl -lcrypto
 bench: all $(BENCH) ##          what the README claims, measured (root, idle machine)
 	@tools/deps.sh install run test bench
-	@bench/run latency burst streams state import $(if $(BENCH_QUICK),,idle)
+	@bench/run latency burst streams state import gate $(if $(BENCH_QUICK),,idle)
 bench-idle: all $(BENCH) ##     only its part with 1000 idle sandboxes
 	@tools/deps.sh install run test
 	@bench/run idle
