@@ -30,7 +30,7 @@ SANITIZED = "-san" in os.path.basename(BUILD)
 SLOW = 4 if SANITIZED else float(os.environ.get("TEST_SLOW", "1"))
 
 
-def once(test):
+def plain_only(test):
     """For a test that mostly waits, or fills disks: in the plain build only.
     Sanitizers have nothing to see in it that other tests do not show them."""
     return None if SANITIZED else test

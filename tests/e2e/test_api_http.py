@@ -614,7 +614,7 @@ class NotStarted(unittest.TestCase):
             self.assertIn(words, p.stderr)
             self.assertFalse(os.path.exists("/tmp/never"))
 
-    @harness.once
+    @harness.plain_only
     def test_no_warden(self):
         a = Api(warden=False)
         try:

@@ -219,7 +219,7 @@ class Later(Case):
         out, err = p.communicate(timeout=20 * SLOW)
         self.assertEqual((p.returncode, out, err), (6, b"end\n", b""))
 
-    @harness.once
+    @harness.plain_only
     def test_gap(self):
         """Lost to a client that was away while much was written."""
         p = self.i.popen("exec", "work", "--", "sh", "-c",

@@ -376,7 +376,7 @@ class Names(Case):
         r = self.i.api("POST", self.f.base + "mkdir", b'{"path":"a\\u0000b"}')
         self.refused(r, 400, "bad_request")
 
-    @harness.once
+    @harness.plain_only
     def test_large_directory(self):
         """However many entries: one answer is bounded, and all can be had."""
         n = 100000

@@ -230,7 +230,7 @@ class Streams(ProcessCase):
                        {"signal": sig})
         self.assertEqual(r.status, 204, r)
 
-    @harness.once
+    @harness.plain_only
     def test_ping(self):
         e = self.stream("sleep 17")
         kinds = [json.loads(line)["type"] for line in e.r]

@@ -98,7 +98,7 @@ class Snapshots(State):
         self.link.launch(self.image, box=box, source=snap)
         self.assertEqual(self.sh(box, "cat /home/user/a"), "before")
 
-    @harness.once
+    @harness.plain_only
     def test_the_limit_holds(self):
         """Across snapshot, change and rollback; then nothing is left."""
         if self.link.flags:

@@ -438,7 +438,7 @@ class Cage(Case):
 
 
 class Many(Case):
-    @harness.once
+    @harness.plain_only
     def test_two_million_entries(self):
         root = self.root()
         with tempfile.TemporaryFile() as log:
