@@ -1,43 +1,157 @@
 #include "gate/decide.h"
 
-struct ruling box_decide(const struct box *b, const struct request *r)
+#include <arpa/inet.h>
+#include <string.h>
+
+#include "base/auto.h"
+
+/*
+ * What nobody allows passes while observing. Of https that is not seen yet,
+ * there is more to know.
+ */
+static void observe(const struct box *b, const struct request *q,
+		    struct ruling *r)
 {
-	struct ruling out = { .verdict = VERDICT_DENY, .part = "no rule" };
+	if (!(b->flags & GATE_OBSERVE) || r->verdict != VERDICT_DENY)
+		return;
+	r->observed = true;
+	r->verdict = q->scheme == SCHEME_HTTPS && !q->method ? VERDICT_LOOK
+							     : VERDICT_ALLOW;
+}
+
+struct ruling box_decide(const struct box *b, const struct request *q)
+{
+	const char *look = "no rule", *part = "no rule";
+	struct trial t = { 0 };
+	struct ruling out;
 	struct decision d;
+	bool found = false;
 	unsigned i;
 
-	for (i = 0; i < b->n_parts; i++) {
-		d = policy_decide(&b->parts[i].policy, r);
-		if (!d.rule)
-			continue;
-		out.verdict = d.verdict;
-		out.part = b->parts[i].name;
-		out.rule = d.rule;
-		return out;
+	for (i = 0; i < b->n_parts && !found; i++) {
+		bool looks = t.look != NULL;
+
+		found = policy_try(&b->parts[i].policy, q, &t);
+		if (!looks && t.look)
+			look = b->parts[i].name;
+		if (found)
+			part = b->parts[i].name;
 	}
+	d = trial_end(&t);
+	out = (struct ruling){
+		.verdict = d.verdict,
+		.part = d.verdict == VERDICT_LOOK ? look : part,
+		.rule = d.rule,
+	};
+	observe(b, q, &out);
 	return out;
 }
 
 bool box_knows_host(const struct box *b, const char *host, uint16_t port)
 {
-	(void)b;
-	(void)host;
-	(void)port;
-	return false;
+	struct denied denied = { 0 };
+	int r = 0;
+	unsigned i;
+
+	if (b->flags & GATE_OBSERVE)
+		return true;
+	for (i = 0; i < b->n_parts && r == 0; i++)
+		r = policy_knows_host(&b->parts[i].policy, host, port, &denied);
+	return r > 0;
 }
 
 void ruling_text(const struct box *b, const struct ruling *r, struct buf *out)
 {
-	(void)b;
-	buf_puts(out, r->part);
+	unsigned i;
+
+	if (r->rule) {
+		buf_printf(out, "%s, line %u", r->part, r->rule->line);
+		return;
+	}
+	buf_puts(out, "no rule");
+	for (i = 0; i < b->n_parts; i++)
+		buf_printf(out, "%s%s", i ? ", " : " of ", b->parts[i].name);
+}
+
+/* --- addresses --- */
+
+/* Services that tell whoever asks who the host is, and its credentials. */
+static const char *const metadata[] = {
+	"::ffff:169.254.169.254", "::ffff:169.254.170.2",
+	"::ffff:169.254.170.23",  "::ffff:100.100.100.200",
+	"::ffff:168.63.129.16",   "::ffff:192.0.0.192",
+	"fd00:ec2::254",          "fd00:ec2::23",
+	"fd20:ce::254",
+};
+
+static bool is_metadata(const struct in6_addr *a)
+{
+	struct in6_addr m;
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(metadata); i++)
+		if (inet_pton(AF_INET6, metadata[i], &m) == 1 &&
+		    IN6_ARE_ADDR_EQUAL(&m, a))
+			return true;
+	return false;
+}
+
+static bool in_network(const struct in6_addr *a, const struct in6_addr *net,
+		       unsigned bits)
+{
+	unsigned whole = bits / 8, rest = bits % 8;
+
+	return memcmp(a, net, whole) == 0 &&
+	       (rest == 0 ||
+		((a->s6_addr[whole] ^ net->s6_addr[whole]) >> (8 - rest)) == 0);
+}
+
+static bool place_names(const struct private_place *x, const char *host,
+			const struct in6_addr *a, bool exact)
+{
+	if (!x->network)
+		return !exact && host_pattern_fits(&x->host, host);
+	return (x->bits == 128 || !exact) && in_network(a, &x->net, x->bits);
+}
+
+static bool rule_names(const struct rule *r, const char *address, uint16_t port)
+{
+	if (r->kind != HOST_ADDRESS || r->effect == EFFECT_DENY ||
+	    strcmp(r->host, address) != 0)
+		return false;
+	return r->port == PORT_ANY || r->port == port ||
+	       (r->port == PORT_USUAL && (port == 80 || port == 443));
+}
+
+static bool policy_names(const struct policy *p, const char *host,
+			 const struct in6_addr *a, uint16_t port, bool exact)
+{
+	char text[INET6_ADDRSTRLEN];
+	size_t i;
+
+	for (i = 0; i < p->n_privates; i++)
+		if (place_names(&p->privates[i], host, a, exact))
+			return true;
+	if (IN6_IS_ADDR_V4MAPPED(a))
+		inet_ntop(AF_INET, &a->s6_addr[12], text, sizeof(text));
+	else
+		inet_ntop(AF_INET6, a, text, sizeof(text));
+	if (strcmp(text, host) != 0)
+		return false;
+	for (i = 0; i < p->n; i++)
+		if (rule_names(&p->rules[i], text, port))
+			return true;
+	return false;
 }
 
 bool box_names_address(const struct box *b, const char *host,
 		       const struct in6_addr *a, uint16_t port)
 {
-	(void)host;
-	(void)b;
-	(void)a;
-	(void)port;
+	bool exact = is_metadata(a);
+	unsigned i;
+
+	for (i = 0; i < b->n_parts; i++)
+		if (policy_names(&b->parts[i].policy, host, a, port, exact))
+			return true;
 	return false;
 }

@@ -11,6 +11,12 @@ struct ruling {
 	const struct rule *rule; /* or NULL */
 };
 
+/*
+ * GATE_OBSERVE: what would be denied passes as `observed`. An https request of
+ * which only the place is known is VERDICT_LOOK then, so that what is written
+ * down has a method and a path; of a raw connection nothing more can be known,
+ * so whoever can find out whether it is HTTP or TLS does that first.
+ */
 struct ruling box_decide(const struct box *b, const struct request *r);
 /* Could any request to this host be allowed or asked for? `port` 0: any. */
 bool box_knows_host(const struct box *b, const char *host, uint16_t port);

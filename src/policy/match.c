@@ -1,7 +1,7 @@
 /* Which rule decides. */
 #include <string.h>
 
-#include "policy/policy.h"
+#include "policy/target.h"
 
 /* '*' is any run of characters; the last one seen is where we come back to. */
 static bool path_matches(const char *pattern, const char *path)
@@ -27,24 +27,18 @@ static bool path_matches(const char *pattern, const char *path)
 	return *pattern == '\0';
 }
 
-static bool below(const char *name, const char *suffix)
+bool host_fits(enum host_kind kind, const char *pattern, size_t n,
+	       const char *host, size_t m)
 {
-	size_t n = strlen(name), m = strlen(suffix);
-
-	return n > m + 1 && name[n - m - 1] == '.' &&
-	       strcmp(name + n - m, suffix) == 0;
-}
-
-static bool host_matches(const struct rule *r, const char *host)
-{
-	switch (r->kind) {
+	switch (kind) {
 	case HOST_ANY:
 		return true;
 	case HOST_BELOW:
-		return below(host, r->host);
+		return m > n + 1 && host[m - n - 1] == '.' &&
+		       memcmp(host + m - n, pattern, n) == 0;
 	case HOST_NAME:
 	case HOST_ADDRESS:
-		return strcmp(host, r->host) == 0;
+		return m == n && memcmp(host, pattern, n) == 0;
 	}
 	return false;
 }
@@ -59,17 +53,20 @@ static bool port_matches(const struct rule *r, const struct request *q)
 }
 
 /* Of what is known before a request is read. */
-static bool place_matches(const struct rule *r, const struct request *q)
+static bool place_matches(const struct rule *r, const struct request *q,
+			  size_t host_n)
 {
-	return (r->schemes & q->scheme) && host_matches(r, q->host) &&
+	return (r->schemes & q->scheme) &&
+	       host_fits(r->kind, r->host, r->host_n, q->host, host_n) &&
 	       port_matches(r, q);
 }
 
 enum fit { FIT_NO, FIT_YES, FIT_UNKNOWN };
 
-static enum fit fits(const struct rule *r, const struct request *q)
+static enum fit fits(const struct rule *r, const struct request *q,
+		     size_t host_n)
 {
-	if (!place_matches(r, q))
+	if (!place_matches(r, q, host_n))
 		return FIT_NO;
 	/* What has neither a method nor a path: a rule about these is not
 	 * about it. */
@@ -85,26 +82,99 @@ static enum fit fits(const struct rule *r, const struct request *q)
 	return FIT_YES;
 }
 
-struct decision policy_decide(const struct policy *p, const struct request *q)
+bool policy_try(const struct policy *p, const struct request *q,
+		struct trial *t)
+{
+	size_t i, host_n = strlen(q->host);
+
+	for (i = 0; i < p->n; i++) {
+		const struct rule *r = &p->rules[i];
+
+		switch (fits(r, q, host_n)) {
+		case FIT_NO:
+			break;
+		case FIT_YES:
+			t->rule = r;
+			return true;
+		case FIT_UNKNOWN:
+			if (!t->look)
+				t->look = r;
+			t->effects |= 1U << r->effect;
+			break;
+		}
+	}
+	return false;
+}
+
+struct decision trial_end(const struct trial *t)
 {
 	static const enum verdict verdicts[EFFECTS] = {
 		[EFFECT_DENY] = VERDICT_DENY,
 		[EFFECT_ALLOW] = VERDICT_ALLOW,
 		[EFFECT_ASK] = VERDICT_ASK,
 	};
-	size_t i;
+	enum effect effect = t->rule ? t->rule->effect : EFFECT_DENY;
+
+	if (t->effects & ~(1U << effect))
+		return (struct decision){ VERDICT_LOOK, t->look };
+	return (struct decision){ verdicts[effect], t->rule };
+}
+
+struct decision policy_decide(const struct policy *p, const struct request *q)
+{
+	struct trial t = { 0 };
+
+	(void)policy_try(p, q, &t);
+	return trial_end(&t);
+}
+
+/* A rule without a port is about 80 for http and 443 for https. */
+static bool port_possible(const struct rule *r, uint16_t port)
+{
+	if (port == 0 || r->port == PORT_ANY)
+		return true;
+	if (r->port != PORT_USUAL)
+		return r->port == port;
+	return (port == 80 && (r->schemes & SCHEME_HTTP)) ||
+	       (port == 443 && (r->schemes & SCHEME_HTTPS));
+}
+
+static bool is_denied(const struct rule *r, const struct denied *d)
+{
+	unsigned denied = d->any_port;
+
+	if (r->port == PORT_USUAL)
+		denied |= d->usual_port;
+	return (r->schemes & ~denied) == 0;
+}
+
+static void note_denied(const struct rule *r, struct denied *d)
+{
+	if (r->methods || r->path[0])
+		return;
+	if (r->port == PORT_ANY)
+		d->any_port |= r->schemes;
+	else if (r->port == PORT_USUAL)
+		d->usual_port |= r->schemes;
+}
+
+int policy_knows_host(const struct policy *p, const char *host, uint16_t port,
+		      struct denied *denied)
+{
+	size_t i, host_n = strlen(host);
 
 	for (i = 0; i < p->n; i++) {
 		const struct rule *r = &p->rules[i];
 
-		switch (fits(r, q)) {
-		case FIT_NO:
-			break;
-		case FIT_YES:
-			return (struct decision){ verdicts[r->effect], r };
-		case FIT_UNKNOWN:
-			return (struct decision){ VERDICT_LOOK, r };
-		}
+		if (!host_fits(r->kind, r->host, r->host_n, host, host_n) ||
+		    !port_possible(r, port))
+			continue;
+		if (r->effect == EFFECT_DENY)
+			note_denied(r, denied);
+		else if (!is_denied(r, denied))
+			return 1;
+		if (denied->any_port == SCHEME_ALL)
+			return -1;
 	}
-	return (struct decision){ VERDICT_DENY, NULL };
+	return 0;
 }

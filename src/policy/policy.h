@@ -8,7 +8,11 @@
  *	allow  *         *.example.org
  *	allow  tcp       db.internal:5432
  *	deny   *
- *	budget requests 500/h, up 20MB, down 2GB
+ *	private 10.0.0.0/8, db.internal
+ *	budget requests 500/h, rate 5/s, up 20MB, down 2GB, connections 20
+ *	budget api.example.com requests 100/h, tokens 2M, cost 5.00
+ *	over   ask
+ *	model  api.example.com openai
  *
  * and one for programs, JSON with the same words (policy_from_json()).
  *
@@ -17,10 +21,16 @@
  * is a name, `*.NAME` (what is below it, not it itself), `*`, or an address
  * ([...] for IPv6). In PATH a `*` is any run of characters; it is compared with
  * the decoded path, without the query. A bare `*` is everything there is.
+ *
+ * `private` names networks, addresses and hosts that rules may reach although
+ * they are nobody's business from outside. `budget` is of the sandbox, or of
+ * one HOST; `over` says what happens at its end. `model` marks a host whose
+ * answers are counted in tokens.
  */
 #pragma once
 
 #include <jansson.h>
+#include <netinet/in.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -33,6 +43,9 @@ enum {
 	POLICY_RULES_MAX = 512,
 	POLICY_HOST_CAP = 254,
 	POLICY_PATH_CAP = 512,
+	POLICY_PRIVATE_MAX = 64,
+	POLICY_BUDGETS_MAX = 15, /* of single hosts */
+	POLICY_MODELS_MAX = 16,
 };
 
 enum effect { EFFECT_DENY, EFFECT_ALLOW, EFFECT_ASK, EFFECTS };
@@ -57,30 +70,76 @@ struct rule {
 	unsigned schemes; /* enum scheme */
 	unsigned methods; /* of method_bit(); 0: any */
 	enum host_kind kind;
-	char host[POLICY_HOST_CAP]; /* small letters, without the "*." */
 	uint32_t port;
+	size_t host_n;              /* bytes of host */
+	char host[POLICY_HOST_CAP]; /* small letters, without the "*." */
 	char path[POLICY_PATH_CAP]; /* "": any */
 };
+
+/* HOST of a line that is no rule: a name, `*.NAME`, or an address. */
+struct host_pattern {
+	enum host_kind kind; /* never HOST_ANY */
+	char host[POLICY_HOST_CAP];
+};
+bool host_pattern_fits(const struct host_pattern *p, const char *host);
+/* As it is written; each has one spelling. */
+void host_pattern_print(const struct host_pattern *p, struct buf *out);
 
 /* 0: no limit. */
 struct budget {
 	uint64_t requests, per_ms; /* so many in so long; per_ms 0: in all */
+	uint64_t rate, rate_ms;    /* the same for short times */
 	uint64_t up_bytes, down_bytes;
 	uint64_t connections; /* at once */
+	uint64_t tokens;      /* of models, in and out together */
+	uint64_t cost_micro;  /* of models; millionths */
 };
 
-/* Zero-initialise. */
-struct policy {
-	struct rule *rules; /* owned */
-	size_t n;
+struct host_budget {
+	struct host_pattern host;
 	struct budget budget;
+};
+
+/* What happens when a budget is used up. */
+enum over { OVER_UNSAID, OVER_DENY, OVER_ASK, OVER_PAUSE, OVERS };
+const char *over_name(enum over o);
+
+enum model_shape { MODEL_OPENAI, MODEL_ANTHROPIC, MODEL_SHAPES };
+const char *model_shape_name(enum model_shape s);
+
+struct host_model {
+	struct host_pattern host;
+	enum model_shape shape;
+};
+
+/* A network (IPv4 as mapped addresses; 128 bits: one address) or a host. */
+struct private_place {
+	bool network;
+	struct in6_addr net;
+	unsigned bits;
+	struct host_pattern host;
+};
+
+/* Zero-initialise. The arrays are owned. */
+struct policy {
+	struct rule *rules;
+	size_t n;
+	struct private_place *privates;
+	size_t n_privates;
+	struct budget budget;
+	struct host_budget *budgets;
+	size_t n_budgets;
+	struct host_model *models;
+	size_t n_models;
+	enum over over;
 };
 
 void policy_done(struct policy *p);
 /* `text` has `n` bytes. The error names the line and what would be right. */
 int policy_parse(struct policy *p, const char *text, size_t n,
 		 struct err *e) MUST_CHECK;
-/* {"rules": [{"effect", "methods", "target"}], "budget": {...}} */
+/* {"rules": [{"effect", "methods", "target"}], "budget": {...}, "budgets":
+ * {HOST: {...}}, "over", "private": [...], "models": {HOST: SHAPE}} */
 int policy_from_json(struct policy *p, const json_t *j,
 		     struct err *e) MUST_CHECK;
 /* A new reference, that policy_from_json() makes the same policy of. */
@@ -114,6 +173,31 @@ struct decision {
 };
 
 struct decision policy_decide(const struct policy *p, const struct request *r);
+
+/*
+ * The same for several policies in a row: policy_try() each, until one is
+ * true; what it found is in `rule`. Rules that may fit, but for what is not
+ * known yet, are kept on the way: the first of them, and what they would say.
+ */
+struct trial {
+	const struct rule *rule, *look;
+	unsigned effects; /* bits: 1 << enum effect */
+};
+bool policy_try(const struct policy *p, const struct request *r,
+		struct trial *t);
+/* After the last one. Looking is not necessary when all would say the same. */
+struct decision trial_end(const struct trial *t);
+
+/*
+ * Could any request to this host (port 0: any port) be allowed or asked for?
+ * Over several policies: `denied` is zero at first, and 0 is "not by these
+ * rules, ask the next policy"; -1 is "never, whatever comes behind".
+ */
+struct denied {
+	unsigned any_port, usual_port; /* enum scheme */
+};
+int policy_knows_host(const struct policy *p, const char *host, uint16_t port,
+		      struct denied *denied);
 
 /*
  * A host as it is compared: a name in small letters without the last dot, or

@@ -99,29 +99,31 @@ static int read_port(struct rule *r, const char *s, size_t n, struct err *e)
 	return 0;
 }
 
-static int read_host(struct rule *r, const char *s, size_t n, struct err *e)
+int host_kind_read(enum host_kind *kind, char out[POLICY_HOST_CAP],
+		   const char *s, size_t n, struct err *e)
 {
 	bool address = false;
 	int shown = (int)(n < 100 ? n : 100);
 
 	if (n == 1 && s[0] == '*') {
-		r->kind = HOST_ANY;
+		*kind = HOST_ANY;
+		out[0] = '\0';
 		return 0;
 	}
-	r->kind = HOST_NAME;
+	*kind = HOST_NAME;
 	if (n > 2 && s[0] == '*' && s[1] == '.') {
-		r->kind = HOST_BELOW;
+		*kind = HOST_BELOW;
 		s += 2;
 		n -= 2;
 	}
-	if (host_read(s, n, r->host, &address) < 0 ||
-	    (address && r->kind == HOST_BELOW))
+	if (host_read(s, n, out, &address) < 0 ||
+	    (address && *kind == HOST_BELOW))
 		return err_set(e, EINVAL,
 			       "'%.*s' is no host: a name, '*.' and a name, "
 			       "'*', or an address",
 			       shown, s);
 	if (address)
-		r->kind = HOST_ADDRESS;
+		*kind = HOST_ADDRESS;
 	return 0;
 }
 
@@ -164,8 +166,9 @@ static int read_place(struct rule *r, const char *s, size_t n, struct err *e)
 	size_t len = host_length(s, n);
 	const char *slash;
 
-	if (read_host(r, s, len, e) < 0)
+	if (host_kind_read(&r->kind, r->host, s, len, e) < 0)
 		return -e->code;
+	r->host_n = strlen(r->host);
 	s += len;
 	n -= len;
 	if (n && s[0] == ':') {

@@ -25,6 +25,23 @@ struct word {
 int rule_read(struct policy *p, unsigned line, const struct word *w, size_t n,
 	      struct err *e) MUST_CHECK;
 
+/* Hosts as rules compare them: `n` and `m` are their lengths. */
+bool host_fits(enum host_kind kind, const char *pattern, size_t n,
+	       const char *host, size_t m);
+/* A whole host of a rule: "*" is one, too. */
+int host_kind_read(enum host_kind *kind, char out[POLICY_HOST_CAP],
+		   const char *s, size_t n, struct err *e) MUST_CHECK;
+
+/* places.c: lines that are no rules. Each takes one thing and says what is
+ * wrong with it. */
+int private_add(struct policy *p, const char *s, struct err *e) MUST_CHECK;
+int model_add(struct policy *p, const char *host, const char *shape,
+	      struct err *e) MUST_CHECK;
+int over_set(struct policy *p, const char *word, struct err *e) MUST_CHECK;
+/* The budget of a host, made when there is none; NULL with `e`. */
+struct budget *budget_of(struct policy *p, const char *host, struct err *e);
+void private_print(const struct private_place *x, struct buf *out);
+
 /* A word of the budget and its value: "requests" "500/h", "up" "20MB". */
 int budget_read(struct budget *b, const char *word, const char *value,
 		struct err *e) MUST_CHECK;

@@ -7,7 +7,7 @@
 #include "base/auto.h"
 #include "policy/target.h"
 
-enum { WORDS_MAX = 3, BUDGET_CAP = 256 };
+enum { WORDS_MAX = 3, LIST_CAP = 4096 };
 
 static const char *const effects[EFFECTS] = {
 	[EFFECT_DENY] = "deny",
@@ -23,6 +23,9 @@ const char *effect_name(enum effect e)
 void policy_done(struct policy *p)
 {
 	free(p->rules);
+	free(p->privates);
+	free(p->budgets);
+	free(p->models);
 	*p = (struct policy){ 0 };
 }
 
@@ -73,7 +76,8 @@ static int effect_read(const struct word *w, enum effect *out, struct err *e)
 			return 0;
 		}
 	return err_set(e, EINVAL,
-		       "'%.*s' is no rule: allow, deny, ask or budget",
+		       "'%.*s' is no rule: allow, deny, ask, private, budget, "
+		       "over or model",
 		       (int)(w->n < 32 ? w->n : 32), w->s);
 }
 
@@ -97,59 +101,132 @@ int rule_read(struct policy *p, unsigned line, const struct word *w, size_t n,
 	return target_read(r, w[n - 1].s, w[n - 1].n, e);
 }
 
-/* WORD VALUE, WORD VALUE ... */
-static int budget_line(struct policy *p, const char *s, size_t n, struct err *e)
+/* Lines that are no rules: words, or a list of words with commas. */
+struct line {
+	struct policy *policy;
+	struct budget *budget; /* that a budget line is about */
+};
+
+/* One thing of a list: `n` words of at most WORDS_MAX. */
+typedef int part_fn(struct line *l, char **w, size_t n, struct err *e);
+
+static int budget_part(struct line *l, char **w, size_t n, struct err *e)
 {
-	char text[BUDGET_CAP], *part, *save = NULL;
+	if (!l->budget && n == 3) {
+		l->budget = budget_of(l->policy, *w++, e);
+		if (!l->budget)
+			return -e->code;
+		n--;
+	}
+	if (n != 2)
+		return err_set(e, EINVAL,
+			       "write 'budget requests 500/h, up 20MB', or "
+			       "'budget HOST requests 500/h, up 20MB'");
+	if (!l->budget)
+		l->budget = &l->policy->budget;
+	return budget_read(l->budget, w[0], w[1], e);
+}
+
+static int private_part(struct line *l, char **w, size_t n, struct err *e)
+{
+	if (n != 1)
+		return err_set(e, EINVAL,
+			       "write 'private 10.0.0.0/8, db.internal'");
+	return private_add(l->policy, w[0], e);
+}
+
+static int over_part(struct line *l, char **w, size_t n, struct err *e)
+{
+	if (n != 1)
+		return err_set(e, EINVAL,
+			       "write 'over deny', 'over ask' or 'over pause'");
+	return over_set(l->policy, w[0], e);
+}
+
+static int model_part(struct line *l, char **w, size_t n, struct err *e)
+{
+	if (n != 2)
+		return err_set(e, EINVAL,
+			       "write 'model HOST openai' or 'model HOST "
+			       "anthropic'");
+	return model_add(l->policy, w[0], w[1], e);
+}
+
+static const struct statement {
+	const char *word;
+	part_fn *fn;
+} statements[] = {
+	{ "budget", budget_part },
+	{ "private", private_part },
+	{ "over", over_part },
+	{ "model", model_part },
+};
+
+/* How many; more than WORDS_MAX is one more than that. */
+static size_t split(char *part, char *w[WORDS_MAX])
+{
+	char *save = NULL, *word = strtok_r(part, " \t", &save);
+	size_t n = 0;
+
+	for (; word && n < WORDS_MAX; word = strtok_r(NULL, " \t", &save))
+		w[n++] = word;
+	return word ? n + 1 : n;
+}
+
+static int statement_read(struct policy *p, const struct statement *st,
+			  const char *s, size_t n, struct err *e)
+{
+	struct line l = { .policy = p };
+	char text[LIST_CAP], *w[WORDS_MAX], *part, *next = text;
 
 	if (n >= sizeof(text))
-		return err_set(e, E2BIG, "budget: the line is too long");
+		return err_set(e, E2BIG, "%s: the line is too long", st->word);
 	memcpy(text, s, n);
 	text[n] = '\0';
 	if (strlen(text) != n)
-		return err_set(e, EINVAL, "budget: a NUL byte");
-	for (part = strtok_r(text, ",", &save); part;
-	     part = strtok_r(NULL, ",", &save)) {
-		char *in = NULL;
-		const char *word = strtok_r(part, " \t", &in);
-		const char *value = word ? strtok_r(NULL, " \t", &in) : NULL;
-
-		if (!value || strtok_r(NULL, " \t", &in))
-			return err_set(e, EINVAL,
-				       "write 'budget requests 500/h, up 20MB, "
-				       "down 2GB'");
-		if (budget_read(&p->budget, word, value, e) < 0)
+		return err_set(e, EINVAL, "%s: a NUL byte", st->word);
+	while ((part = strsep(&next, ",")) != NULL)
+		if (st->fn(&l, w, split(part, w), e) < 0)
 			return -e->code;
-	}
 	return 0;
 }
 
-static int line_read(struct policy *p, unsigned line, const char *s, size_t n,
-		     struct err *e)
+static int rule_line(struct policy *p, unsigned line, struct word first,
+		     struct word rest, struct err *e)
 {
-	const char *comment = memchr(s, '#', n);
-	struct word w[WORDS_MAX] = { 0 }, extra;
+	struct word w[WORDS_MAX] = { first }, extra;
 	size_t i = 0;
 
-	if (comment)
-		n = (size_t)(comment - s);
-	if (n && s[n - 1] == '\r')
-		n--;
-	w[0] = next_word(&s, &n);
-	if (w[0].n == 0)
-		return 0;
-	if (word_is(&w[0], "budget"))
-		return budget_line(p, s, n, e);
 	do
 		i++;
-	while (i < WORDS_MAX && (w[i] = next_word(&s, &n)).n);
-	extra = next_word(&s, &n);
+	while (i < WORDS_MAX && (w[i] = next_word(&rest.s, &rest.n)).n);
+	extra = next_word(&rest.s, &rest.n);
 	if (extra.n)
 		return err_set(e, EINVAL,
 			       "'%.*s' is one word too many: EFFECT METHODS "
 			       "TARGET",
 			       (int)(extra.n < 32 ? extra.n : 32), extra.s);
 	return rule_read(p, line, w, i, e);
+}
+
+static int line_read(struct policy *p, unsigned line, const char *s, size_t n,
+		     struct err *e)
+{
+	const char *comment = memchr(s, '#', n);
+	struct word first;
+	size_t i;
+
+	if (comment)
+		n = (size_t)(comment - s);
+	if (n && s[n - 1] == '\r')
+		n--;
+	first = next_word(&s, &n);
+	if (first.n == 0)
+		return 0;
+	for (i = 0; i < ARRAY_LEN(statements); i++)
+		if (word_is(&first, statements[i].word))
+			return statement_read(p, &statements[i], s, n, e);
+	return rule_line(p, line, first, (struct word){ s, n }, e);
 }
 
 int policy_parse(struct policy *p, const char *text, size_t n, struct err *e)
@@ -181,23 +258,50 @@ void rule_print(const struct rule *r, struct buf *out)
 	target_print(r, out);
 }
 
-static void budget_part(void *arg, const char *word, const char *value)
+static void put_limit(void *arg, const char *word, const char *value)
 {
 	struct buf *parts = arg;
 
 	buf_printf(parts, "%s %s %s", buf_len(parts) ? "," : "", word, value);
 }
 
-void policy_print(const struct policy *p, struct buf *out)
+static void put_budget(const struct host_pattern *host, const struct budget *b,
+		       struct buf *out)
 {
 	AUTO(buf_done) struct buf parts = { 0 };
+
+	budget_each(b, put_limit, &parts);
+	if (buf_len(&parts) == 0)
+		return;
+	buf_puts(out, "budget");
+	if (host) {
+		buf_puts(out, " ");
+		host_pattern_print(host, out);
+	}
+	buf_printf(out, "%s\n", buf_str(&parts));
+}
+
+void policy_print(const struct policy *p, struct buf *out)
+{
 	size_t i;
 
 	for (i = 0; i < p->n; i++) {
 		rule_print(&p->rules[i], out);
 		buf_puts(out, "\n");
 	}
-	budget_each(&p->budget, budget_part, &parts);
-	if (buf_len(&parts))
-		buf_printf(out, "budget%s\n", buf_str(&parts));
+	for (i = 0; i < p->n_privates; i++) {
+		buf_puts(out, "private ");
+		private_print(&p->privates[i], out);
+		buf_puts(out, "\n");
+	}
+	put_budget(NULL, &p->budget, out);
+	for (i = 0; i < p->n_budgets; i++)
+		put_budget(&p->budgets[i].host, &p->budgets[i].budget, out);
+	if (p->over)
+		buf_printf(out, "over %s\n", over_name(p->over));
+	for (i = 0; i < p->n_models; i++) {
+		buf_puts(out, "model ");
+		host_pattern_print(&p->models[i].host, out);
+		buf_printf(out, " %s\n", model_shape_name(p->models[i].shape));
+	}
 }

@@ -17,7 +17,14 @@ static const char sample[] =
 	"allow *        [fd00::1]:*\n"
 	"deny  POST     *\n"
 	"\n"
-	"budget requests 500/h, up 20MB, down 2GB, connections 7\n";
+	"budget requests 500/h, up 20MB, down 2GB, connections 7\n"
+	"budget *.files.test rate 5/s, requests 9, tokens 2M, cost 5.25\n"
+	"budget *.files.test up 1k\n"
+	"budget [FD00::1] down 1\n"
+	"private 10.0.0.0/8, fd00::/8, [fe80::1], 169.254.169.254\n"
+	"private db.internal, *.corp.test\n"
+	"over pause\n"
+	"model api.test anthropic\n";
 
 struct ask {
 	const char *method, *url;
@@ -75,6 +82,96 @@ static void test_decide(void)
 	CHECK(p.budget.up_bytes == 20 << 20 && p.budget.connections == 7);
 }
 
+static void test_more(void)
+{
+	AUTO(policy_done) struct policy p = { 0 };
+	struct err e = { 0 };
+	const struct budget *b;
+
+	CHECK(policy_parse(&p, sample, sizeof(sample) - 1, &e) == 0);
+	CHECK(p.n_budgets == 2 && p.n_privates == 6 && p.n_models == 1);
+	b = &p.budgets[0].budget;
+	CHECK(b->rate == 5 && b->rate_ms == 1000);
+	CHECK(b->requests == 9 && b->per_ms == 0);
+	CHECK(b->tokens == 2000000 && b->cost_micro == 5250000);
+	CHECK(b->up_bytes == 1024);
+	CHECK(host_pattern_fits(&p.budgets[0].host, "a.files.test"));
+	CHECK(!host_pattern_fits(&p.budgets[0].host, "files.test"));
+	CHECK(host_pattern_fits(&p.budgets[1].host, "fd00::1"));
+	CHECK(p.privates[0].network && p.privates[0].bits == 104);
+	CHECK(p.privates[1].bits == 8 && p.privates[2].bits == 128);
+	CHECK(p.privates[3].bits == 128 && !p.privates[4].network);
+	CHECK(p.over == OVER_PAUSE);
+	CHECK(p.models[0].shape == MODEL_ANTHROPIC);
+}
+
+/* Looking is for those whose answer depends on it. */
+static void test_several(void)
+{
+	static const struct {
+		const char *text;
+		enum verdict verdict;
+	} rows[] = {
+		{ "allow GET x.test\nallow * x.test", VERDICT_ALLOW },
+		{ "allow GET x.test\nask * x.test", VERDICT_LOOK },
+		{ "ask * x.test/a\nask * x.test", VERDICT_ASK },
+		{ "deny * x.test/a\nallow * x.test", VERDICT_LOOK },
+		{ "deny * x.test/a", VERDICT_DENY },
+		{ "allow * x.test/a", VERDICT_LOOK },
+	};
+	const struct request q = { SCHEME_HTTPS, "x.test", 443, NULL, NULL };
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(rows); i++) {
+		AUTO(policy_done) struct policy p = { 0 };
+		struct err e = { 0 };
+
+		CHECK(policy_parse(&p, rows[i].text, strlen(rows[i].text),
+				   &e) == 0);
+		CHECK(policy_decide(&p, &q).verdict == rows[i].verdict);
+	}
+}
+
+static void test_knows(void)
+{
+	static const struct {
+		const char *text, *host;
+		unsigned port;
+		int knows;
+	} rows[] = {
+		{ "allow GET x.test/a", "x.test", 0, 1 },
+		{ "allow GET x.test/a", "y.test", 0, 0 },
+		{ "ask * *.x.test", "a.x.test", 0, 1 },
+		{ "ask * *.x.test", "x.test", 0, 0 },
+		{ "ask * *.x.test", "evilx.test", 0, 0 },
+		{ "deny *\nallow * x.test", "x.test", 0, -1 },
+		{ "deny * x.test\nallow GET x.test", "x.test", 0, 0 },
+		{ "deny * x.test\nallow * x.test:81", "x.test", 0, 1 },
+		{ "deny * x.test\nallow tcp x.test:81", "x.test", 0, 1 },
+		{ "deny * x.test:*\nallow * x.test:81", "x.test", 0, 0 },
+		{ "deny GET x.test\nallow * x.test", "x.test", 0, 1 },
+		{ "deny * http://x.test\nallow * x.test", "x.test", 0, 1 },
+		{ "allow * x.test", "x.test", 443, 1 },
+		{ "allow * x.test", "x.test", 444, 0 },
+		{ "allow * http://x.test", "x.test", 443, 0 },
+		{ "allow tcp x.test:5432", "x.test", 5432, 1 },
+		{ "allow * *", "x.test", 22, 1 },
+	};
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(rows); i++) {
+		AUTO(policy_done) struct policy p = { 0 };
+		struct denied d = { 0 };
+		struct err e = { 0 };
+
+		CHECK(policy_parse(&p, rows[i].text, strlen(rows[i].text),
+				   &e) == 0);
+		CHECK(policy_knows_host(&p, rows[i].host,
+					(uint16_t)rows[i].port,
+					&d) == rows[i].knows);
+	}
+}
+
 /* A tunnel: only the place is known. */
 static void test_look(void)
 {
@@ -85,7 +182,8 @@ static void test_look(void)
 	} asks[] = {
 		{ "api.test", VERDICT_LOOK, 2 },
 		{ "a.files.test", VERDICT_ALLOW, 4 },
-		{ "else.test", VERDICT_LOOK, 8 },
+		/* Whatever it is, it is denied. */
+		{ "else.test", VERDICT_DENY, 0 },
 	};
 	AUTO(policy_done) struct policy p = { 0 };
 	struct err e = { 0 };
@@ -98,7 +196,7 @@ static void test_look(void)
 		struct decision d = policy_decide(&p, &q);
 
 		CHECK(d.verdict == asks[i].verdict);
-		CHECK(d.rule && d.rule->line == asks[i].line);
+		CHECK((d.rule ? d.rule->line : 0) == asks[i].line);
 	}
 }
 
@@ -134,6 +232,28 @@ static void test_refused(void)
 		{ "budget up many", "'many' is no value of up" },
 		{ "budget requests 5/y", "is no value of requests" },
 		{ "budget connections 0", "is no value" },
+		{ "budget rate 5", "'5' is no value of rate: write 5/s" },
+		{ "budget cost 1.2.3", "is no value of cost" },
+		{ "budget cost 1.2345678", "is no value of cost" },
+		{ "budget cost -1", "is no value of cost" },
+		{ "budget tokens 2X", "is no value of tokens" },
+		{ "budget * up 1M", "'*' is no host" },
+		{ "budget x..test up 1M", "is no host" },
+		{ "budget up 1M, x.test down 1M", "write 'budget" },
+		{ "budget up 1M,", "write 'budget" },
+		{ "private", "write 'private" },
+		{ "private *", "'*' is no host" },
+		{ "private 10.0.0.1/8", "bits behind its prefix" },
+		{ "private 10.0.0.0/33", "'33' is no prefix length" },
+		{ "private fd00::/129", "is no prefix length" },
+		{ "private x.test/8", "is no network" },
+		{ "private 10.0.0", "is no host" },
+		{ "private a.test b.test", "write 'private" },
+		{ "over", "write 'over" },
+		{ "over cry", "'cry' is not deny, ask or pause" },
+		{ "model x.test", "write 'model" },
+		{ "model x.test llama", "'llama' is not openai" },
+		{ "model x.test openai\nmodel x.test openai", "twice" },
 	};
 	size_t i;
 
@@ -224,6 +344,14 @@ static void test_json_refused(void)
 		"\"methods\": [1]}]}",
 		"{\"rules\": [], \"budget\": {\"up\": 5}}",
 		"{\"rules\": [], \"budget\": []}",
+		"{\"rules\": [], \"budgets\": []}",
+		"{\"rules\": [], \"budgets\": {\"x.test\": 1}}",
+		"{\"rules\": [], \"budgets\": {\"*\": {}}}",
+		"{\"rules\": [], \"private\": [1]}",
+		"{\"rules\": [], \"private\": {}}",
+		"{\"rules\": [], \"over\": 1}",
+		"{\"rules\": [], \"over\": \"\"}",
+		"{\"rules\": [], \"models\": {\"x.test\": \"y\"}}",
 	};
 	size_t i;
 
@@ -260,7 +388,10 @@ static void test_bounds(void)
 int main(void)
 {
 	test_decide();
+	test_more();
 	test_look();
+	test_several();
+	test_knows();
 	test_refused();
 	test_urls();
 	test_round_trip();
