@@ -18,6 +18,7 @@ enum budget_answer {
 /* One request or connection. Zero-initialise. */
 struct budget_hold {
 	struct box *box;
+	bool granted; /* a person let it pass, beyond the limit: BUDGET_OK */
 	char host[POLICY_HOST_CAP];
 	bool open;
 	uint64_t up, down;
