@@ -70,6 +70,7 @@ struct box *box_new(struct warden *w, const struct launch_spec *s)
 	b->w = w;
 	b->spec = *s;
 	b->pid_io.fd = b->talk_io.fd = b->listen_fd = -1;
+	memset(b->door, -1, sizeof(b->door)); /* each is -1 */
 	list_init(&b->turns);
 	list_init(&b->reclaim_node);
 	b->part = PART_NONE;
@@ -239,6 +240,7 @@ void box_end(struct box *b, struct waiter *wt)
 		part_close(&b->part);
 		auto_close(&b->listen_fd);
 		kill_processes(b);
+		door_close(b);
 		turns_drop(b);
 		reclaim_stop(b);
 	}

@@ -3,9 +3,8 @@
  *
  * A socket stays for ever in the network namespace that it was made in. So
  * the warden steps over, makes one, and steps back: a few microseconds, where
- * a child would cost a fork. Between the two steps there is one system call,
- * nothing of the sandbox is read, and a warden that cannot come back does not
- * go on.
+ * a child would cost a fork. Between the two steps nothing of the sandbox is
+ * read, and a warden that cannot come back does not go on.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -19,22 +18,38 @@
 #include "base/log.h"
 #include "warden/warden.h"
 
+int net_enter(const struct box *b, struct err *e)
+{
+	/* By its pidfd: a number could be another process's by now. Before the
+	 * agent runs the child may not be in there yet. */
+	const int fd =
+		b->state == BOX_RUNNING ? b->pid_io.fd : b->part.netns_fd;
+
+	return setns(fd, CLONE_NEWNET) < 0
+		       ? err_sys(e, "enter the network of sandbox %s",
+				 b->spec.id)
+		       : 0;
+}
+
+void net_leave(const struct box *b)
+{
+	if (setns(b->w->net_fd, CLONE_NEWNET) == 0)
+		return;
+	log_err("no way back from the network of sandbox=%s: %s", b->spec.id,
+		strerror(errno));
+	abort();
+}
+
 static int socket_inside(const struct box *b, int family, struct err *e)
 {
 	int fd;
 
-	/* By its pidfd: a number could be another process's by now. */
-	if (setns(b->pid_io.fd, CLONE_NEWNET) < 0)
-		return err_sys(e, "enter the network of sandbox %s",
-			       b->spec.id);
+	if (net_enter(b, e) < 0)
+		return -e->code;
 	fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
 		err_sys(e, "make a socket in sandbox %s", b->spec.id);
-	if (setns(b->w->net_fd, CLONE_NEWNET) < 0) {
-		log_err("no way back from the network of sandbox=%s: %s",
-			b->spec.id, strerror(errno));
-		abort();
-	}
+	net_leave(b);
 	return fd < 0 ? -e->code : fd;
 }
 

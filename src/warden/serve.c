@@ -308,6 +308,22 @@ static void do_connect(struct warden *w, struct warden_req *q,
 	answer_rep(wt, &rep, &fd, fd >= 0);
 }
 
+static void do_door(struct warden *w, struct warden_req *q, struct waiter *wt)
+{
+	struct box *b = box_find(w, q->id);
+	struct warden_rep rep = { 0 };
+	int fds[GATE_FDS_MAX], n = 0;
+	size_t i;
+
+	if (!b)
+		err_set(&rep.err, ESRCH, "no sandbox %s", q->id);
+	else if (box_door(b, &rep.door, &rep.err) == 0)
+		for (i = 0; i < GATE_FDS_MAX; i++)
+			if (b->door[i] >= 0)
+				fds[n++] = b->door[i];
+	answer_rep(wt, &rep, fds, n);
+}
+
 static void do_resize(struct warden *w, struct warden_req *q, struct waiter *wt)
 {
 	box_resize(w, &q->resize, wt);
@@ -431,6 +447,7 @@ static const struct {
 	[WARDEN_IMAGE_NEXT] = { NEED_ID_OR_EMPTY, do_image_next },
 	[WARDEN_HOST] = { NEED_NOTHING, do_host },
 	[WARDEN_CONNECT] = { NEED_PORT, do_connect },
+	[WARDEN_DOOR] = { NEED_ID, do_door },
 	[WARDEN_FETCH] = { NEED_NOTHING, do_fetch },
 	[WARDEN_RESIZE] = { NEED_LIMITS, do_resize },
 	[WARDEN_SNAPSHOT] = { NEED_SNAPSHOT, do_snapshot },

@@ -7,6 +7,7 @@
  *	serve.c	    connections, the table of requests, their validation
  *	box.c	    sandboxes: launch, end, clean up
  *	connect.c   sockets inside a sandbox's network, for previews
+ *	door.c	    those of its door; route.c, steer.c what leads to them
  *	copies.c    disks for forks, made ahead
  *	volume.c    volumes that sandboxes are launched with
  *	turn.c	    what is done to a sandbox, one after the other
@@ -35,6 +36,7 @@
 #include "sandbox/container/launch.h"
 #include "sandbox/container/part.h"
 #include "store/store.h"
+#include "wire/gate.h"
 #include "wire/warden.h"
 
 enum {
@@ -85,6 +87,7 @@ struct box {
 	struct turn *turn;  /* what is being done to it... */
 	struct list turns;  /* ...and what waits */
 	bool turning, paused;
+	int door[GATE_FDS_MAX];     /* in the order of enum gate_fd; -1: none */
 	const struct conn *held_by; /* for whom user processes stand still */
 	struct list reclaim_node;
 	struct timer retry;
@@ -307,9 +310,21 @@ void reclaim_soon(struct box *b);
 void reclaim_stop(struct box *b);
 
 /* connect.c */
+/* Into a sandbox's network, and always back. A box that is not ending. */
+int net_enter(const struct box *b, struct err *e) MUST_CHECK;
+void net_leave(const struct box *b);
 /* A socket that connects, or is connected. */
 int box_connect(const struct box *b, const struct connect_spec *s,
 		struct err *e) MUST_CHECK;
+
+/* door.c */
+/* Its sockets, made if there are none; they stay the box's. */
+int box_door(struct box *b, struct door_done *done, struct err *e) MUST_CHECK;
+void door_close(struct box *b);
+/* route.c: where we are, every address is the machine's own. */
+int route_all_here(struct err *e) MUST_CHECK;
+/* steer.c: every other address of that network leads to these; the link. */
+int steer(int net_fd, int tcp_fd, int udp_fd, struct err *e) MUST_CHECK;
 
 /* resize.c */
 void box_resize(struct warden *w, const struct resize_spec *to,

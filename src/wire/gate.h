@@ -64,7 +64,14 @@ enum gate_kind {
 	GATE_KINDS
 };
 
-/* Descriptors of a GATE_BOX, in this order; born in the sandbox's network. */
+/*
+ * Descriptors of a GATE_BOX, in this order; born in the sandbox's network. The
+ * sockets do not block. TCP and UDP take both families (IPv4 as mapped
+ * addresses; on a host without IPv6 they are plain AF_INET): getsockname() of
+ * an accepted connection is where it wanted to go. UDP has IPV6_RECVPKTINFO (or
+ * IP_PKTINFO), and the same put into an answer sets where it seems to come
+ * from.
+ */
 enum gate_fd {
 	GATE_FD_PROXY = 1, /* TCP 127.0.0.1:3128 */
 	GATE_FD_DNS = 2,   /* UDP 127.0.0.1:53 */

@@ -10,11 +10,11 @@ from harness import SLOW
 
 (HELLO, LAUNCH, KILL, KILL_ALL, NEXT, STAT, IMPORT, COMMIT, REMOVE, IMAGE_NEXT,
  HOST, ENDED, CONNECT, RESIZE, SNAPSHOT, SNAPSHOT_REMOVE, SNAPSHOT_NEXT, PAUSE,
- RESUME, VIEW, FETCH, VOLUME_NEW, VOLUME_REMOVE, VOLUME_NEXT) = range(1, 25)
+ RESUME, VIEW, FETCH, DOOR, VOLUME_NEW, VOLUME_REMOVE, VOLUME_NEXT) = range(1, 26)
 SUDO, ALLOW_MISSING_DISK, EARLY, PERSIST, PAUSED = 1, 2, 4, 8, 1 << 16
 STAY = 1
 PAUSE_USER = 1
-VERSION = 2
+VERSION = 3
 REQUEST = 840  # sizeof(struct warden_req)
 BODY = 272  # offset of the union in struct warden_rep
 LETTERS = "abcdefghijklmnopqrstuvwxyz234567"
@@ -57,7 +57,7 @@ class Link:
     def _recv(self):
         """One answer: (seq, errno, text, body, descriptors)."""
         while True:
-            msg, fds, _, _ = socket.recv_fds(self.sock, 4096, 4)
+            msg, fds, _, _ = socket.recv_fds(self.sock, 4096, 8)
             if not msg:
                 raise EOFError("the warden is gone")
             op = struct.unpack_from("<H", msg, 2)[0]
@@ -100,6 +100,19 @@ class Link:
         self.ask(CONNECT, box, struct.pack("<HH", port, flags))
         codes, fds = self.answers(1)
         return codes[self.seq], socket.socket(fileno=fds[0]) if fds else None
+
+    def door(self, box):
+        """[proxy, dns, tcp, udp], sockets, and a descriptor: the link; Refused."""
+        want = self.ask(DOOR, box)
+        while True:
+            seq, code, text, body, fds = self._recv()
+            if seq == want:
+                break
+        if code:
+            raise Refused(code, text)
+        which = struct.unpack_from("<I", body)[0]
+        assert which == 31 and len(fds) == 5, (which, fds)
+        return [socket.socket(fileno=fd) for fd in fds[:4]], fds[4]
 
     def resize(self, box, pids=64, cpus=500, mem=64 << 20):
         """errno"""

@@ -422,6 +422,10 @@ static const struct vector warden_vectors[] = {
 	{ 250, { 11 }, E(EPERM) }, { 165, { 0 }, ALLOW },
 	{ 435, { 0 }, ALLOW },     { 308, { 0 }, ALLOW },
 	{ 59, { 0 }, ALLOW },      { 471, { 0 }, ALLOW },
+	{ 321, { 0 }, ALLOW },     { 321, { 2 }, ALLOW },
+	{ 321, { 5 }, ALLOW },     { 321, { 28 }, ALLOW },
+	{ 321, { 1 }, E(EPERM) },  { 321, { 6 }, E(EPERM) },
+	{ 321, { 13 }, E(EPERM) }, { 321, { 30 }, E(EPERM) },
 };
 
 static void test_vectors(const struct seccomp_filter *f, const struct vector *v,
@@ -467,7 +471,6 @@ static const int never_in_warden[] = {
 	SYS_init_module,
 	SYS_finit_module,
 	SYS_delete_module,
-	SYS_bpf,
 	SYS_perf_event_open,
 	SYS_iopl,
 	SYS_ioperm,

@@ -1,0 +1,281 @@
+# suite: sanitized
+"""The sockets of a sandbox's door, as the warden makes them: what leads there,
+and what stays the sandbox's own. No gate has part in this."""
+
+import ctypes
+import errno
+import os
+import socket
+import struct
+import threading
+
+import harness
+from harness import SLOW, wait_for
+from warden_link import EARLY, LAUNCH, Link, Refused, new_id
+
+CLONE_NEWNET = 0x40000000
+IPV6_PKTINFO = 50
+libc = ctypes.CDLL(None, use_errno=True)
+
+
+def socket_in(pid, family, kind):
+    """A socket of the network that a process is in."""
+    made = []
+
+    def make():
+        fd = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY)
+        if libc.setns(fd, CLONE_NEWNET) == 0:
+            made.append(socket.socket(family, kind))
+        os.close(fd)
+    t = threading.Thread(target=make)  # a network is a thread's own
+    t.start()
+    t.join()
+    made[0].settimeout(10 * SLOW)
+    return made[0]
+
+
+def family_of(address):
+    return socket.AF_INET6 if ":" in address else socket.AF_INET
+
+
+class Case(harness.Case):
+    def setUp(self):
+        super().setUp()
+        self.link = Link(self.i)
+        self.addCleanup(self.link.close)
+
+    def door(self, box, link=None):
+        """Its sockets; closed at the end of the test, if not before."""
+        socks, steer = (link or self.link).door(box)
+        for s in socks:
+            self.addCleanup(s.close)
+        self.addCleanup(os.close, steer)
+        return socks
+
+    def pid(self, box):
+        """Of its init, as the warden's record has it."""
+        with open(f"{self.i.run_dir}/box/{box}/record", "rb") as f:
+            return struct.unpack_from("<i", f.read(20), 16)[0]
+
+    def accept(self, listener):
+        def take():
+            try:
+                return listener.accept()[0]
+            except BlockingIOError:
+                return None
+        s = wait_for("a connection", take, 10 * SLOW)
+        self.addCleanup(s.close)
+        s.settimeout(10 * SLOW)
+        return s
+
+    def code(self, box, address, port):
+        """errno of a connection from inside."""
+        s = socket_in(self.pid(box), family_of(address), socket.SOCK_STREAM)
+        self.addCleanup(s.close)
+        return s.connect_ex((address, port))
+
+
+class Door(Case):
+    def setUp(self):
+        super().setUp()
+        self.box = self.i.create(sudo=True)
+        self.fds = self.door(self.box)
+        self.proxy, self.dns, self.tcp, self.udp = self.fds
+
+    def inside(self, address, kind=socket.SOCK_STREAM):
+        s = socket_in(self.pid(self.box), family_of(address), kind)
+        self.addCleanup(s.close)
+        return s
+
+    def test_every_address_and_port(self):
+        for address, port in (("203.0.113.9", 80), ("8.8.8.8", 1), ("10.0.0.1", 22),
+                              ("169.254.169.254", 80), ("192.168.1.1", 65535),
+                              ("192.0.2.1", 1), ("198.18.0.1", 443), ("1.1.1.1", 53),
+                              ("2001:db8::5", 443), ("fd00:ec2::254", 80)):
+            with self.subTest(address=address, port=port):
+                s = self.inside(address)
+                s.connect((address, port))
+                got = self.accept(self.tcp)
+                want = address if ":" in address else f"::ffff:{address}"
+                self.assertEqual(got.getsockname()[:2], (want, port))
+                s.sendall(b"hello")
+                self.assertEqual(got.recv(9), b"hello")
+                got.sendall(b"well")
+                self.assertEqual(s.recv(9), b"well")
+
+    def test_the_proxy(self):
+        s = self.inside("127.0.0.1")
+        s.connect(("127.0.0.1", 3128))
+        self.assertEqual(self.accept(self.proxy).getsockname(), ("127.0.0.1", 3128))
+
+    def test_loopback_stays_its_own(self):
+        for address in ("127.0.0.1", "127.9.9.9", "::1"):
+            own = self.inside(address)
+            own.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            own.bind((address, 80))
+            own.listen()
+            self.assertEqual(self.code(self.box, address, 80), 0)
+            own.accept()[0].close()
+            self.assertEqual(self.code(self.box, address, 81), errno.ECONNREFUSED)
+            with self.assertRaises(BlockingIOError):
+                self.tcp.accept()
+
+    def test_a_server_on_every_address_is_reached_by_loopback_alone(self):
+        own = self.inside("0.0.0.0")
+        own.bind(("0.0.0.0", 8080))
+        own.listen()
+        self.assertEqual(self.code(self.box, "127.0.0.1", 8080), 0)
+        self.assertEqual(own.accept()[0].close(), None)
+        self.assertEqual(self.code(self.box, "203.0.113.9", 8080), 0)
+        self.assertEqual(self.accept(self.tcp).getsockname()[0],
+                         "::ffff:203.0.113.9")
+
+    def test_names_are_asked_for(self):
+        """The answer comes from where the question went."""
+        for address in ("8.8.8.8", "2001:4860:4860::8888"):
+            s = self.inside(address, socket.SOCK_DGRAM)
+            s.connect((address, 53))
+            s.send(b"who")
+            wait_for("a question", lambda: self._peek(self.udp), 10 * SLOW)
+            data, anc, _, peer = self.udp.recvmsg(100, 100)
+            self.assertEqual(data, b"who")
+            self.assertEqual([(a[0], a[1]) for a in anc],
+                             [(socket.IPPROTO_IPV6, IPV6_PKTINFO)])
+            to = socket.inet_ntop(socket.AF_INET6, anc[0][2][:16])
+            self.assertIn(to, (address, "::ffff:" + address))
+            self.udp.sendmsg([b"me"], [(socket.IPPROTO_IPV6, IPV6_PKTINFO,
+                                        anc[0][2][:16] + bytes(4))], 0, peer)
+            self.assertEqual(s.recv(9), b"me")
+        s = self.inside("127.0.0.1", socket.SOCK_DGRAM)
+        s.connect(("127.0.0.1", 53))
+        s.send(b"local")
+        wait_for("a question", lambda: self._peek(self.dns), 10 * SLOW)
+        data, peer = self.dns.recvfrom(100)
+        self.dns.sendto(b"yes", peer)
+        self.assertEqual((data, s.recv(9)), (b"local", b"yes"))
+
+    @staticmethod
+    def _peek(s):
+        try:
+            return s.recv(1, socket.MSG_PEEK)
+        except BlockingIOError:
+            return None
+
+    def test_other_datagrams_are_refused_at_once(self):
+        for address, port in (("8.8.8.8", 123), ("203.0.113.9", 443),
+                              ("2001:db8::5", 443), ("127.0.0.1", 54)):
+            s = self.inside(address, socket.SOCK_DGRAM)
+            s.connect((address, port))
+            s.send(b"x")
+            with self.assertRaises(ConnectionRefusedError):
+                s.recv(9)
+
+    def test_multicast_goes_nowhere(self):
+        for address in ("224.0.0.251", "255.255.255.255", "ff02::fb%lo"):
+            s = self.inside(address, socket.SOCK_DGRAM)
+            try:
+                s.sendto(b"x", socket.getaddrinfo(
+                    address.replace("%lo", "%1"), 53, type=socket.SOCK_DGRAM)[0][4])
+            except OSError:
+                pass
+        self.assertEqual(self._peek(self.dns), None)
+
+    def test_the_same_again(self):
+        self.assertEqual([os.stat(s.fileno()).st_ino for s in self.door(self.box)],
+                         [os.stat(s.fileno()).st_ino for s in self.fds])
+
+    def test_root_inside_changes_nothing(self):
+        for c in ("ip route del local default table local dev lo",
+                  "ip route add 203.0.113.0/24 dev lo",
+                  "ip -6 route flush table local", "ip link set lo down",
+                  "ip addr add 203.0.113.9/32 dev lo",
+                  "nc -l -p 3128 -s 127.0.0.1", "nc -l -p 3128",
+                  "nc -l -p 1 -s 192.0.2.1",
+                  "echo 1 >/proc/sys/net/ipv4/ip_forward"):
+            got = self.i.sh(self.box, f"sudo timeout 5 sh -c '{c}'")
+            self.assertNotIn(got.returncode, (0, 124, 143), c)
+        self.assertEqual(self.code(self.box, "203.0.113.9", 80), 0)
+        self.accept(self.tcp)
+
+    def test_bad_requests(self):
+        for box, code in (("", errno.EINVAL), ("../../etc", errno.EINVAL),
+                          (new_id(), errno.ESRCH)):
+            with self.assertRaises(Refused) as e:
+                self.link.door(box)
+            self.assertEqual(e.exception.code, code)
+
+    def test_no_door_no_way(self):
+        box = self.i.create()
+        for address in ("203.0.113.9", "2001:db8::5"):
+            self.assertIn(self.code(box, address, 80),
+                          (errno.ENETUNREACH, errno.EADDRNOTAVAIL))
+
+
+class Life(Case):
+    def warden_fds(self):
+        return len(os.listdir(f"/proc/{self.i.pids()['carrel-warden'][0]}/fd"))
+
+    def test_before_the_agent_runs(self):
+        """Nobody inside can be first."""
+        image = self.i.api("GET", "/v1/images").json["images"][0]["id"]
+        box = new_id()
+        self.link.ask(LAUNCH, box, self.link.spec(image, flags=EARLY))
+        self.assertEqual(list(self.link.answers(1)[0].values()), [0])
+        self.door(box)
+        self.link.kill(box)
+
+    def test_taken_ports(self):
+        box = self.i.create()
+        self.i.sh(box, "nc -ll -p 3128 -e true >/dev/null 2>&1 </dev/null &")
+        fds = self.warden_fds()
+
+        def refused():
+            try:
+                self.door(box)
+            except Refused as e:
+                return e
+            return None
+        e = wait_for("a server inside", refused, 10 * SLOW)
+        self.assertEqual(e.code, errno.EADDRINUSE)
+        self.assertIn("port 3128 is taken", str(e))
+        self.assertEqual(self.warden_fds(), fds)
+        self.i.rm(box)
+
+    def test_nothing_stays(self):
+        fds = self.warden_fds()
+        for _ in range(3):
+            box = self.i.create()
+            self.door(box)
+            self.i.rm(box)
+        wait_for("the descriptors to go", lambda: self.warden_fds() <= fds,
+                 10 * SLOW)
+
+    def test_after_a_crash_of_the_warden(self):
+        box = self.i.create()
+        socks, steer = self.link.door(box)
+        self.i.kill_role("carrel-warden")
+
+        def linked():
+            try:
+                return Link(self.i)
+            except (OSError, EOFError):
+                return None
+        link = wait_for("the next warden", linked, 20 * SLOW)
+        self.addCleanup(link.close)
+        # Who has the sockets has the door.
+        self.assertEqual(self.code(box, "203.0.113.9", 80), 0)
+        with self.assertRaises(Refused) as e:
+            link.door(box)
+        self.assertEqual(e.exception.code, errno.EADDRINUSE)
+        for s in socks:
+            s.close()
+        os.close(steer)
+        # Nobody has: nothing goes anywhere.
+        self.assertEqual(self.code(box, "203.0.113.9", 80), errno.ECONNREFUSED)
+        tcp = self.door(box, link)[2]
+        self.assertEqual(self.code(box, "203.0.113.9", 80), 0)
+        self.accept(tcp)
+
+
+if __name__ == "__main__":
+    harness.main()
