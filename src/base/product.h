@@ -2,6 +2,7 @@
 #pragma once
 
 #define PRODUCT "carrel"
+#define PRODUCT_NAME "Carrel" /* for people */
 #define PRODUCT_VERSION "0.1.0"
 #define DEFAULT_CONF "/etc/" PRODUCT "/" PRODUCT ".conf"
 /* Of the state directory: a newer one is not touched. */

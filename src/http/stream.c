@@ -21,6 +21,20 @@ void http_stream_open(struct http_stream *s, struct loop *l, int fd,
 		s->tls = tls_new(ctx, fd);
 }
 
+void http_stream_open_client(struct http_stream *s, struct loop *l, int fd,
+			     struct tls_context *ctx, const char *host)
+{
+	http_stream_init(s);
+	s->loop = l;
+	s->io.fd = fd;
+	s->tls = tls_client_new(ctx, fd, host);
+}
+
+const char *http_stream_failure(const struct http_stream *s)
+{
+	return s->tls ? tls_failure(s->tls) : NULL;
+}
+
 void http_stream_move(struct http_stream *to, struct http_stream *from)
 {
 	http_stream_unwatch(from);
@@ -108,6 +122,11 @@ static ssize_t rearmed(struct http_stream *s, ssize_t n)
 	if (s->io.armed)
 		io_set(s->loop, &s->io, tls_needs(s->tls, s->want));
 	return n;
+}
+
+int http_stream_handshake(struct http_stream *s)
+{
+	return s->tls ? (int)rearmed(s, tls_handshake(s->tls)) : 0;
 }
 
 ssize_t http_stream_read(struct http_stream *s, void *p, size_t n)

@@ -39,6 +39,12 @@ void http_stream_init(struct http_stream *s);
  */
 void http_stream_open(struct http_stream *s, struct loop *l, int fd,
 		      struct tls_context *ctx);
+/* The client's side of TLS, see tls_client_new(). */
+void http_stream_open_client(struct http_stream *s, struct loop *l, int fd,
+			     struct tls_context *ctx, const char *host);
+/* As tls_handshake() and tls_failure(). Plain: 0, NULL. */
+int http_stream_handshake(struct http_stream *s);
+const char *http_stream_failure(const struct http_stream *s);
 static inline bool http_stream_is_open(const struct http_stream *s)
 {
 	return s->io.fd >= 0;

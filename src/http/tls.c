@@ -11,14 +11,19 @@
 #include <errno.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
+#include <openssl/x509v3.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 
+#include "base/auto.h"
 #include "base/buf.h"
 
 struct tls_context {
 	SSL_CTX *ssl;
+	/* Of connections to come, when the context has none itself. */
+	X509 *cert;
+	EVP_PKEY *key;
 };
 
 struct tls {
@@ -27,13 +32,17 @@ struct tls {
 	bool broken; /* no more calls to OpenSSL but SSL_free() */
 	bool ended;  /* `end` is what every further read returns */
 	int end;
+	const char *failure;
 };
 
 static const unsigned char our_protocol[] = "\x08http/1.1";
 
 static const char *reason(void)
 {
-	const char *s = ERR_reason_error_string(ERR_get_error());
+	unsigned long code = ERR_get_error();
+	const char *s = ERR_SYSTEM_ERROR(code)
+				? strerrordesc_np(ERR_GET_REASON(code))
+				: ERR_reason_error_string(code);
 
 	return s ? s : "unknown error";
 }
@@ -55,6 +64,7 @@ static int choose_protocol(SSL *ssl, const unsigned char **out,
 	return SSL_TLSEXT_ERR_OK;
 }
 
+/* Of both sides. */
 static int set_options(SSL_CTX *ssl, struct err *e)
 {
 	SSL_CTX_set_options(ssl,
@@ -63,10 +73,18 @@ static int set_options(SSL_CTX *ssl, struct err *e)
 				      SSL_MODE_ENABLE_PARTIAL_WRITE |
 				      SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
 	SSL_CTX_set_session_cache_mode(ssl, SSL_SESS_CACHE_OFF);
-	SSL_CTX_set_alpn_select_cb(ssl, choose_protocol, NULL);
 	if (SSL_CTX_set_min_proto_version(ssl, TLS1_2_VERSION) != 1 ||
-	    SSL_CTX_set_cipher_list(ssl, "ECDHE+AESGCM:ECDHE+CHACHA20") != 1 ||
-	    SSL_CTX_set_num_tickets(ssl, 1) != 1)
+	    SSL_CTX_set_cipher_list(ssl, "ECDHE+AESGCM:ECDHE+CHACHA20") != 1)
+		return err_set(e, EINVAL, "set up TLS: %s", reason());
+	return 0;
+}
+
+static int set_server(SSL_CTX *ssl, size_t tickets, struct err *e)
+{
+	SSL_CTX_set_alpn_select_cb(ssl, choose_protocol, NULL);
+	if (tickets == 0)
+		SSL_CTX_set_options(ssl, SSL_OP_NO_TICKET);
+	if (SSL_CTX_set_num_tickets(ssl, tickets) != 1)
 		return err_set(e, EINVAL, "set up TLS: %s", reason());
 	return 0;
 }
@@ -86,23 +104,86 @@ static int load(SSL_CTX *ssl, const char *cert_path, const char *key_path,
 	return 0;
 }
 
-int tls_context_new(struct tls_context **out, const char *cert_path,
-		    const char *key_path, struct err *e)
+static int context_new(struct tls_context **out, const SSL_METHOD *method,
+		       struct err *e)
 {
-	SSL_CTX *ssl;
+	struct tls_context *ctx;
 
 	/* Without the host's openssl.cnf: what we speak is decided here. */
 	if (OPENSSL_init_ssl(OPENSSL_INIT_NO_LOAD_CONFIG, NULL) != 1)
 		return err_set(e, EIO, "start OpenSSL: %s", reason());
-	ssl = SSL_CTX_new(TLS_server_method());
-	if (!ssl)
-		return err_set(e, ENOMEM, "set up TLS: %s", reason());
-	if (set_options(ssl, e) < 0 || load(ssl, cert_path, key_path, e) < 0) {
-		SSL_CTX_free(ssl);
+	ctx = xcalloc(1, sizeof(*ctx));
+	ctx->ssl = SSL_CTX_new(method);
+	if (!ctx->ssl)
+		err_set(e, ENOMEM, "set up TLS: %s", reason());
+	if (!ctx->ssl || set_options(ctx->ssl, e) < 0) {
+		tls_context_free(ctx);
 		return -e->code;
 	}
-	*out = xcalloc(1, sizeof(**out));
-	(*out)->ssl = ssl;
+	*out = ctx;
+	return 0;
+}
+
+int tls_context_new(struct tls_context **out, const char *cert_path,
+		    const char *key_path, struct err *e)
+{
+	struct tls_context *ctx = NULL;
+
+	if (context_new(&ctx, TLS_server_method(), e) < 0)
+		return -e->code;
+	if (set_server(ctx->ssl, 1, e) < 0 ||
+	    load(ctx->ssl, cert_path, key_path, e) < 0) {
+		tls_context_free(ctx);
+		return -e->code;
+	}
+	*out = ctx;
+	return 0;
+}
+
+int tls_context_own(struct tls_context **out, struct err *e)
+{
+	struct tls_context *ctx = NULL;
+
+	if (context_new(&ctx, TLS_server_method(), e) < 0)
+		return -e->code;
+	if (set_server(ctx->ssl, 0, e) < 0) {
+		tls_context_free(ctx);
+		return -e->code;
+	}
+	*out = ctx;
+	return 0;
+}
+
+void tls_context_use(struct tls_context *ctx, X509 *cert, EVP_PKEY *key)
+{
+	X509_up_ref(cert);
+	EVP_PKEY_up_ref(key);
+	X509_free(ctx->cert);
+	EVP_PKEY_free(ctx->key);
+	ctx->cert = cert;
+	ctx->key = key;
+}
+
+int tls_client_context_new(struct tls_context **out, const char *ca_path,
+			   struct err *e)
+{
+	struct tls_context *ctx = NULL;
+
+	if (context_new(&ctx, TLS_client_method(), e) < 0)
+		return -e->code;
+	SSL_CTX_set_verify(ctx->ssl, SSL_VERIFY_PEER, NULL);
+	SSL_CTX_set_options(ctx->ssl, SSL_OP_NO_TICKET);
+	if (SSL_CTX_set_alpn_protos(ctx->ssl, our_protocol,
+				    sizeof(our_protocol) - 1) != 0)
+		err_set(e, EINVAL, "set up TLS: %s", reason());
+	else if (SSL_CTX_load_verify_file(ctx->ssl, ca_path) != 1)
+		err_set(e, EINVAL, "read the authorities in %s: %s", ca_path,
+			reason());
+	if (e->code) {
+		tls_context_free(ctx);
+		return -e->code;
+	}
+	*out = ctx;
 	return 0;
 }
 
@@ -111,17 +192,49 @@ void tls_context_free(struct tls_context *ctx)
 	if (!ctx)
 		return;
 	SSL_CTX_free(ctx->ssl);
+	X509_free(ctx->cert);
+	EVP_PKEY_free(ctx->key);
 	free(ctx);
 }
 
-struct tls *tls_new(struct tls_context *ctx, int fd)
+/* Aborts when memory is gone, as all small allocations. */
+static struct tls *connection(struct tls_context *ctx, int fd)
 {
 	struct tls *t = xcalloc(1, sizeof(*t));
 
 	t->ssl = SSL_new(ctx->ssl);
 	if (!t->ssl || SSL_set_fd(t->ssl, fd) != 1)
-		abort(); /* as all small allocations */
+		abort();
+	return t;
+}
+
+struct tls *tls_new(struct tls_context *ctx, int fd)
+{
+	struct tls *t = connection(ctx, fd);
+
+	if (ctx->cert && (SSL_use_certificate(t->ssl, ctx->cert) != 1 ||
+			  SSL_use_PrivateKey(t->ssl, ctx->key) != 1))
+		abort();
 	SSL_set_accept_state(t->ssl);
+	return t;
+}
+
+struct tls *tls_client_new(struct tls_context *ctx, int fd, const char *host)
+{
+	struct tls *t = connection(ctx, fd);
+	X509_VERIFY_PARAM *expected = SSL_get0_param(t->ssl);
+
+	/* The names of the certificate alone; its subject is prose. */
+	X509_VERIFY_PARAM_set_hostflags(
+		expected, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS |
+				  X509_CHECK_FLAG_NEVER_CHECK_SUBJECT);
+	if (X509_VERIFY_PARAM_set1_ip_asc(expected, host) != 1) {
+		ERR_clear_error();
+		if (X509_VERIFY_PARAM_set1_host(expected, host, 0) != 1 ||
+		    SSL_set_tlsext_host_name(t->ssl, host) != 1)
+			abort();
+	}
+	SSL_set_connect_state(t->ssl);
 	return t;
 }
 
@@ -131,6 +244,43 @@ void tls_free(struct tls *t)
 		return;
 	SSL_free(t->ssl);
 	free(t);
+}
+
+static const struct {
+	long code;
+	const char *text;
+} distrust[] = {
+	{ X509_V_ERR_CERT_HAS_EXPIRED, "its certificate has expired" },
+	{ X509_V_ERR_CERT_NOT_YET_VALID, "its certificate is not valid yet" },
+	{ X509_V_ERR_HOSTNAME_MISMATCH, "its certificate is of another name" },
+	{ X509_V_ERR_IP_ADDRESS_MISMATCH,
+	  "its certificate is of another address" },
+	{ X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY,
+	  "its certificate is of an unknown issuer" },
+	{ X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT,
+	  "its certificate is of an unknown issuer" },
+	{ X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN,
+	  "its certificate is of an unknown issuer" },
+	{ X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT,
+	  "its certificate is of nobody but itself" },
+};
+
+static const char *failure(const struct tls *t)
+{
+	long verdict = SSL_get_verify_result(t->ssl);
+	size_t i;
+
+	if (verdict == X509_V_OK)
+		return reason();
+	for (i = 0; i < ARRAY_LEN(distrust); i++)
+		if (distrust[i].code == verdict)
+			return distrust[i].text;
+	return X509_verify_cert_error_string(verdict);
+}
+
+const char *tls_failure(const struct tls *t)
+{
+	return t->failure;
 }
 
 /* What the failure `r` of a call means; `*other` is set to "wants the other
@@ -145,10 +295,29 @@ static int why(struct tls *t, int r, int other_code, bool *other)
 	if (code == SSL_ERROR_ZERO_RETURN)
 		return 0;
 	t->broken = true;
+	if (code == SSL_ERROR_SSL)
+		t->failure = failure(t);
 	if (code == SSL_ERROR_SYSCALL && errno)
 		return -errno;
 	/* Also an end without the peer's saying so: it may have been cut. */
 	return -ECONNRESET;
+}
+
+int tls_handshake(struct tls *t)
+{
+	int r;
+
+	if (t->broken)
+		return -ECONNRESET;
+	ERR_clear_error();
+	errno = 0;
+	r = SSL_do_handshake(t->ssl);
+	if (r == 1) {
+		t->read_wants_write = false;
+		return 0;
+	}
+	r = why(t, r, SSL_ERROR_WANT_WRITE, &t->read_wants_write);
+	return r == 0 ? -ECONNRESET : r;
 }
 
 ssize_t tls_read(struct tls *t, void *p, size_t n)

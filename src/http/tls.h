@@ -1,6 +1,6 @@
 /*
- * TLS for streams, the server's side. What is foreign about OpenSSL stays in
- * tls.c. Nothing of it is initialised before the first tls_context_new().
+ * TLS for streams, both sides. What is foreign about OpenSSL stays in tls.c.
+ * Nothing of it is initialised before the first context is made.
  *
  * Never blocks; writes to a peer that left raise SIGPIPE: ignore it.
  */
@@ -13,8 +13,10 @@
 
 #include "base/err.h"
 
-struct tls_context; /* a certificate and its key */
+struct tls_context; /* a certificate and its key, or whom to believe */
 struct tls;         /* one connection */
+struct x509_st;     /* OpenSSL's X509 and EVP_PKEY */
+struct evp_pkey_st;
 
 /*
  * `cert_path`: PEM, the server's certificate first, then the chain. Files are
@@ -22,11 +24,30 @@ struct tls;         /* one connection */
  */
 int tls_context_new(struct tls_context **out, const char *cert_path,
 		    const char *key_path, struct err *e) MUST_CHECK;
+/* Without a certificate: tls_context_use() comes before each connection. No
+ * session is resumed. */
+int tls_context_own(struct tls_context **out, struct err *e) MUST_CHECK;
+/* Connections that begin from here on have it. Takes references of its own. */
+void tls_context_use(struct tls_context *ctx, struct x509_st *cert,
+		     struct evp_pkey_st *key);
+/*
+ * The client's side: servers are believed when one of the authorities in
+ * `ca_path` (PEM) vouches for them, and never without. The file is read here,
+ * and never again.
+ */
+int tls_client_context_new(struct tls_context **out, const char *ca_path,
+			   struct err *e) MUST_CHECK;
 void tls_context_free(struct tls_context *ctx);
 
 /* `fd` stays the caller's. The handshake is a part of the first read. */
 struct tls *tls_new(struct tls_context *ctx, int fd);
+/* `host`: a name or an address, that the server has to prove. */
+struct tls *tls_client_new(struct tls_context *ctx, int fd, const char *host);
 void tls_free(struct tls *t);
+/* 0 when keys are exchanged, -EAGAIN (watch for EPOLLIN), or -errno. */
+int tls_handshake(struct tls *t);
+/* What went wrong, in words ("its certificate has expired"), or NULL. */
+const char *tls_failure(const struct tls *t);
 
 /* As http_stream_read() and http_stream_write(). */
 ssize_t tls_read(struct tls *t, void *p, size_t n);
