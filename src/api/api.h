@@ -17,6 +17,7 @@
 #include "api/drive.h"
 #include "api/ended.h"
 #include "api/event.h"
+#include "api/gate.h"
 #include "api/idempotency.h"
 #include "api/images.h"
 #include "api/keys.h"
@@ -53,6 +54,7 @@ struct api {
 	struct ports ports;
 	bool reconciled; /* with the warden, once */
 	struct warden_link warden;
+	struct gates gates;
 	struct reconcile reconcile;
 	struct keys keys;
 	struct auth auth;

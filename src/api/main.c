@@ -53,6 +53,7 @@ void api_serve(struct api *a)
 {
 	a->reconciled = true;
 	timer_del(&a->loop, &a->late);
+	gates_start(a);
 	listen_now(a);
 }
 
@@ -198,6 +199,7 @@ int main(int argc, char **argv)
 	if (conf_from_args(&a->conf, argc, argv, &e) < 0)
 		die("%s", e.msg);
 	log_init("api", conf_log_level(&a->conf));
+	gates_init(a);
 	if (api_set_up(a, &e) < 0 || api_drop_privileges(a, &e) < 0)
 		die("%s", e.msg);
 	/* Buffers of relays come and go: not with a system call each. */

@@ -95,6 +95,7 @@ static void awake(struct sandbox *s)
 	note(s, "sandbox.resume",
 	     json_pack("{s:I}", "paused_ms", (json_int_t)(now - since)));
 	drive_door_open(s);
+	gate_box_found(s);
 	if (!p->unheard)
 		return;
 	p->unheard = false;

@@ -118,6 +118,7 @@ static int write_row(struct sandbox *s, const char *disk, const char *base,
 /* Its clients hear why. */
 static void cut_off(struct sandbox *s, const char *why)
 {
+	gate_box_down(s, false);
 	agent_lost(&s->agent, ENOTCONN, why);
 	relays_finish(s);
 }
@@ -140,16 +141,18 @@ static void not_launched(struct sandbox *s, const struct err *why)
 	now_suspended(s, &e);
 }
 
-static void up(struct sandbox *s)
+static void not_up(struct sandbox *s, const struct err *e)
+{
+	cut_off(s, "the sandbox did not start");
+	not_launched(s, e);
+}
+
+static void settled(struct sandbox *s)
 {
 	struct err e = { 0 };
 
-	s->state = BOX_RUNNING;
-	s->degraded = false;
-	if (agent_connect(s, &e) < 0 ||
-	    write_row(s, "", s->base, NULL, &e) < 0) {
-		cut_off(s, "the sandbox did not start");
-		not_launched(s, &e);
+	if (write_row(s, "", s->base, NULL, &e) < 0) {
+		not_up(s, &e);
 		return;
 	}
 	box_touch(s);
@@ -157,6 +160,30 @@ static void up(struct sandbox *s)
 	drive_door_open(s);
 	volumes_attached(s);
 	finish(s, NULL);
+}
+
+static void on_door(struct gate_up *u, const struct err *e)
+{
+	struct sandbox *s = container_of(u, struct sandbox, restart.door);
+
+	if (s->state != BOX_RUNNING) /* it ended meanwhile */
+		return;
+	if (e)
+		not_up(s, e);
+	else
+		settled(s);
+}
+
+static void up(struct sandbox *s)
+{
+	struct err e = { 0 };
+
+	s->state = BOX_RUNNING;
+	s->degraded = false;
+	if (agent_connect(s, &e) < 0)
+		not_up(s, &e);
+	else if (gate_box_up(s, &s->restart.door, on_door) == 1)
+		settled(s);
 }
 
 static void on_launch(struct warden_call *c, const struct warden_rep *rep,

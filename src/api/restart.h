@@ -15,6 +15,7 @@
 
 #include <stdbool.h>
 
+#include "api/gate.h"
 #include "api/snapshots.h"
 #include "base/err.h"
 #include "base/list.h"
@@ -30,6 +31,7 @@ struct restart {
 	struct list waiters;
 	struct snapshot_take take; /* of the disk, to suspend it */
 	struct snapshot *held;     /* the disk to start from */
+	struct gate_up door;
 };
 
 void restart_init(struct restart *r);

@@ -85,6 +85,7 @@ static void drop(struct sandbox *s)
 	timer_del(&a->loop, &s->deadline);
 	warden_cancel(&s->call);
 	drive_door_close(s);
+	gate_box_down(s, true);
 	volumes_detached(s);
 	list_del(&s->all);
 	list_del(&s->by_id);
@@ -690,6 +691,7 @@ void box_adopt(struct sandbox *s, bool paused)
 
 	s->state = paused ? BOX_PAUSED : BOX_RUNNING;
 	s->pause.unheard = paused;
+	gate_box_found(s);
 	if (paused)
 		return;
 	if (agent_connect(s, &e) < 0)

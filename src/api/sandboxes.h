@@ -78,6 +78,7 @@ struct sandbox {
 	struct agent_link agent;
 	struct pause pause;
 	struct drive_door *door; /* or NULL */
+	struct box_gate *gate;   /* gate.h; NULL: it has no way out */
 	bool has_volumes;        /* and the log knows */
 	unsigned n_ports;        /* connections to its ports */
 	box_ready_fn *ready;

@@ -1,9 +1,9 @@
 /*
  * What a spec wants done when its sandbox runs, before anybody is told: its
- * files are written, one after the other, by the agent's own "file.write";
- * then its start commands are started. Those are lines for the shell, in the
- * background; nobody waits for them, and they are processes like others, with
- * the tags start-1, start-2...
+ * door is opened (gate.h), its files are written, one after the other, by the
+ * agent's own "file.write"; then its start commands are started. Those are
+ * lines for the shell, in the background; nobody waits for them, and they are
+ * processes like others, with the tags start-1, start-2...
  */
 #include <errno.h>
 #include <stdio.h>
@@ -102,6 +102,7 @@ static void start_all(struct sandbox *s)
 struct set_up {
 	struct process process;
 	struct sandbox *box;
+	struct gate_up door;
 	void (*done)(struct sandbox *s, const struct err *e);
 	size_t i; /* the file that is being written */
 	struct buf content;
@@ -258,6 +259,16 @@ static void next_file(struct set_up *u)
 		finish(u, &e);
 }
 
+static void on_door(struct gate_up *d, const struct err *e)
+{
+	struct set_up *u = container_of(d, struct set_up, door);
+
+	if (e)
+		finish(u, e);
+	else
+		next_file(u);
+}
+
 int box_set_up(struct sandbox *s,
 	       void (*done)(struct sandbox *s, const struct err *e),
 	       struct err *e)
@@ -267,13 +278,15 @@ int box_set_up(struct sandbox *s,
 
 	drive_door_open(s);
 	volumes_attached(s);
-	if (json_array_size(s->spec.files) == 0) {
+	if (json_array_size(s->spec.files) == 0 && !spec_has_door(&s->spec)) {
 		start_all(s);
 		return 1;
 	}
 	u = xcalloc(1, sizeof(*u));
 	u->box = s;
 	u->done = done;
+	if (gate_box_up(s, &u->door, on_door) == 0)
+		return 0;
 	r = write_file(u, json_array_get(s->spec.files, 0), e);
 	if (r < 0)
 		set_up_free(&u->gone);

@@ -36,6 +36,7 @@ static bool may_repeat(unsigned op)
 	case WARDEN_SNAPSHOT_REMOVE:
 	case WARDEN_RESIZE:
 	case WARDEN_CONNECT:
+	case WARDEN_DOOR:
 	case WARDEN_PAUSE:
 	case WARDEN_RESUME:
 		return true;

@@ -1,26 +1,206 @@
+/*
+ * A door is one process: those that wait are one list. What they ask for is
+ * kept, to be told again when the api comes back.
+ */
 #include "gate/ask.h"
 
 #include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/auto.h"
+#include "gate/record.h"
+
+enum { PATH_SHOWN = 1024, RULE_SHOWN = 1024, METHOD_SHOWN = 32 };
+
+struct ask_words {
+	enum scheme scheme;
+	char method[METHOD_SHOWN], host[POLICY_HOST_CAP], path[PATH_SHOWN];
+	char part[GATE_PART_CAP], rule[RULE_SHOWN];
+	uint16_t port;
+	unsigned line;
+};
+
+static struct list asks = { &asks, &asks };
+static unsigned n_asks;
+
+static const char *scheme_word(enum scheme s)
+{
+	return s == SCHEME_HTTPS ? "https" : s == SCHEME_HTTP ? "http" : "tcp";
+}
+
+static void tell(const struct ask *a)
+{
+	const struct ask_words *w = a->words;
+	const struct gate_msg m = { .kind = GATE_ASK,
+				    .number = a->number,
+				    .shown = a->shown,
+				    .id = a->box->id,
+				    .method = w->method,
+				    .scheme = scheme_word(w->scheme),
+				    .host = w->host,
+				    .path = w->path,
+				    .part = w->part,
+				    .rule = w->rule,
+				    .port = w->port,
+				    .line = w->line };
+
+	gate_tell(a->box->gate, &m);
+}
+
+static struct ask_words *words_of(const struct request *r,
+				  const struct ruling *why)
+{
+	struct ask_words *w = xcalloc(1, sizeof(*w));
+	struct buf rule = { 0 };
+
+	w->scheme = r->scheme;
+	w->port = r->port;
+	snprintf(w->method, sizeof(w->method), "%s",
+		 r->method ? r->method : "");
+	snprintf(w->host, sizeof(w->host), "%s", r->host);
+	snprintf(w->path, sizeof(w->path), "%s", r->path ? r->path : "");
+	snprintf(w->part, sizeof(w->part), "%s", why->part ? why->part : "");
+	if (why->rule) {
+		rule_print(why->rule, &rule);
+		snprintf(w->rule, sizeof(w->rule), "%s", buf_str(&rule));
+		w->line = why->rule->line;
+		buf_done(&rule);
+	}
+	return w;
+}
+
+/* For the log, and for who is called (ask_hook.c). */
+static void put_json(const struct ask_words *w, struct buf *out)
+{
+	buf_puts(out, "\"method\":");
+	record_string(out, w->method);
+	buf_printf(out, ",\"scheme\":\"%s\",\"host\":", scheme_word(w->scheme));
+	record_string(out, w->host);
+	buf_printf(out, ",\"port\":%u,\"path\":", w->port);
+	record_string(out, w->path);
+	buf_puts(out, ",\"part\":");
+	record_string(out, w->part);
+	buf_printf(out, ",\"line\":%u", w->line);
+}
+
+/* Out of everything. Who asked is called by the caller, or not at all. */
+static void end(struct ask *a)
+{
+	const struct gate_msg m = { .kind = GATE_ASK_GONE,
+				    .number = a->number };
+
+	list_del(&a->node);
+	timer_del(&a->box->gate->loop, &a->timer);
+	a->box->n_asks--;
+	n_asks--;
+	free(a->words);
+	a->words = NULL;
+	gate_tell(a->box->gate, &m);
+}
+
+static void on_late(struct timer *t)
+{
+	struct ask *a = container_of(t, struct ask, timer);
+	struct buf data = { 0 };
+	struct err e = { 0 };
+
+	put_json(a->words, &data);
+	/* It ends as a denial, which is written down as well. */
+	(void)!record_event(a->box->gate, a->box, "approval.expired",
+			    buf_str(&data), &e);
+	buf_done(&data);
+	end(a);
+	a->fn(a, false, "nobody has approved it in time");
+}
+
+static int may_ask(const struct box *b, struct err *e)
+{
+	if (b->n_asks >= ASKS_OF_BOX)
+		return err_set(e, EMFILE,
+			       "%u requests of this sandbox wait for an "
+			       "approval already",
+			       b->n_asks);
+	if (n_asks >= ASKS_MAX)
+		return err_set(e, EMFILE,
+			       "too many requests wait for an approval");
+	return 0;
+}
 
 int ask_start(struct ask *a, struct box *b, const struct request *r,
 	      const struct ruling *why, ask_fn *fn, struct err *e)
 {
-	(void)a;
-	(void)b;
-	(void)r;
-	(void)why;
-	(void)fn;
-	return err_set(e, ENOSYS, "nobody can be asked");
+	AUTO(buf_done) struct buf data = { 0 };
+	struct ask_words *w;
+
+	if (may_ask(b, e) < 0)
+		return -e->code;
+	w = words_of(r, why);
+	put_json(w, &data);
+	if (record_event(b->gate, b, "approval.ask", buf_str(&data), e) < 0) {
+		free(w);
+		return -e->code;
+	}
+	a->box = b;
+	a->number = ++b->gate->asks;
+	a->shown = 0;
+	a->words = w;
+	a->fn = fn;
+	list_add(&asks, &a->node);
+	b->n_asks++;
+	n_asks++;
+	timer_set(&b->gate->loop, &a->timer,
+		  b->ask_ms ? b->ask_ms : b->gate->conf->ask_timeout_ms,
+		  on_late);
+	tell(a);
+	return 0;
 }
 
 void ask_cancel(struct ask *a)
 {
-	(void)a;
+	if (a->words)
+		end(a);
+}
+
+static struct ask *find(uint64_t number)
+{
+	struct list *n, *next;
+
+	list_each (n, next, &asks) {
+		struct ask *a = container_of(n, struct ask, node);
+
+		if (a->number == number)
+			return a;
+	}
+	return NULL;
 }
 
 void ask_answer(struct gate *g, uint64_t number, bool allow)
 {
+	struct ask *a = find(number);
+
 	(void)g;
-	(void)number;
-	(void)allow;
+	if (!a)
+		return;
+	end(a);
+	a->fn(a, allow, allow ? "approved" : "denied by a person");
+}
+
+void ask_shown(struct gate *g, uint64_t number, uint64_t shown)
+{
+	struct ask *a = find(number);
+
+	(void)g;
+	if (a)
+		a->shown = shown;
+}
+
+void asks_tell(struct gate *g)
+{
+	struct list *n, *next;
+
+	(void)g;
+	list_each (n, next, &asks)
+		tell(container_of(n, struct ask, node));
 }

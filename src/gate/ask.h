@@ -10,15 +10,17 @@
 enum { ASKS_OF_BOX = 32, ASKS_MAX = 1024 };
 
 struct ask;
+struct ask_words;
 typedef void ask_fn(struct ask *a, bool allowed, const char *why);
 
 /* Embedded in who waits; zero-initialise. */
 struct ask {
 	struct list node;
 	struct box *box;
-	uint64_t number;
+	uint64_t number, shown;
 	struct timer timer;
 	ask_fn *fn;
+	struct ask_words *words; /* NULL: nothing is asked */
 };
 
 /* `fn` is called once, from the loop, not after ask_cancel(). Written to the
@@ -28,3 +30,7 @@ int ask_start(struct ask *a, struct box *b, const struct request *r,
 void ask_cancel(struct ask *a);
 /* GATE_ANSWER. */
 void ask_answer(struct gate *g, uint64_t number, bool allow);
+/* GATE_SHOWN. */
+void ask_shown(struct gate *g, uint64_t number, uint64_t shown);
+/* The api is there again: GATE_ASK for each that waits; before GATE_READY. */
+void asks_tell(struct gate *g);

@@ -15,6 +15,7 @@ enum field {
 	NAME,
 	TEXT,
 	NUMBER,
+	SHOWN,
 	ALLOW,
 	BOX,     /* flags, fds, ask_ms, parts, uses */
 	REQUEST, /* of a GATE_ASK */
@@ -36,12 +37,16 @@ static const uint8_t layout[GATE_KINDS][FIELDS_MAX] = {
 	[GATE_HAVE] = { ID },
 	[GATE_READY] = { END },
 	[GATE_KEYS] = { PROJECT, TEXT, BYTES },
-	[GATE_ASK] = { NUMBER, ID, REQUEST },
+	[GATE_ASK] = { NUMBER, ID, SHOWN, REQUEST },
 	[GATE_ASK_GONE] = { NUMBER },
 	[GATE_PAUSE] = { ID, TEXT },
 	[GATE_USE] = { ID, COUNT },
 	[GATE_SEALED] = { PROJECT, NAME, BYTES },
 	[GATE_CODED] = { NUMBER, NAME, TEXT },
+	[GATE_SYNC] = { NUMBER },
+	[GATE_SYNCED] = { NUMBER },
+	[GATE_MOVED] = { ID },
+	[GATE_SHOWN] = { NUMBER, SHOWN },
 };
 
 static void put_box(struct buf *b, const struct gate_msg *m)
@@ -161,6 +166,9 @@ static void put_field(struct buf *b, enum field f, const struct gate_msg *m)
 	case NUMBER:
 		pack_u64(b, m->number);
 		break;
+	case SHOWN:
+		pack_u64(b, m->shown);
+		break;
 	case ALLOW:
 		pack_u8(b, m->allow);
 		break;
@@ -214,6 +222,9 @@ static void get_field(struct unpack *u, enum field f, struct gate_msg *m)
 		break;
 	case NUMBER:
 		m->number = unpack_u64(u);
+		break;
+	case SHOWN:
+		m->shown = unpack_u64(u);
 		break;
 	case ALLOW:
 		m->allow = unpack_u8(u);

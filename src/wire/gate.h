@@ -12,11 +12,11 @@
  * about a sandbox of another door is dropped.
  *
  * Door, after the hello:  GATE_HAVE for each sandbox it has descriptors of,
- * then GATE_READY. Then the api: GATE_PROJECT (answered by GATE_KEYS) and
- * GATE_SECRET for what the door needs, GATE_BOX for each sandbox, and
- * GATE_GONE for those that are no more. While the api is away a door goes on
- * with what it was told last. A door that starts anew knows nothing and lets
- * nothing pass.
+ * GATE_ASK for each request that waits, then GATE_READY. Then the api:
+ * GATE_PROJECT (answered by GATE_KEYS) and GATE_SECRET for what the door needs,
+ * GATE_BOX for each sandbox, and GATE_GONE for those that are no more. While
+ * the api is away a door goes on with what it was told last. A door that starts
+ * anew knows nothing and lets nothing pass.
  */
 #pragma once
 
@@ -55,12 +55,22 @@ enum gate_kind {
 	GATE_HAVE,     /* id */
 	GATE_READY,    /* */
 	GATE_KEYS,     /* project, public key, certificate of its authority */
-	GATE_ASK,      /* number, id, and the request */
+	GATE_ASK,      /* number, id, shown, and the request */
 	GATE_ASK_GONE, /* number: nobody waits for it any more */
 	GATE_PAUSE,    /* id, why: its budget says so */
 	GATE_USE,    /* id, counters: all of its life; at most once a second */
 	GATE_SEALED, /* project, name, sealed: a secret that was renewed */
 	GATE_CODED,  /* number, text: the code, or "" and why not */
+	/* From the api: answered by GATE_SYNCED with the same number when all
+	 * that was said before is in force. */
+	GATE_SYNC,
+	GATE_SYNCED,
+	/* From the api. id: another door has it, or it stands still without its
+	 * processes. As GATE_GONE, but what it has counted is kept. */
+	GATE_MOVED,
+	/* From the api. number, shown: what people call a request that waits;
+	 * told again with its GATE_ASK. */
+	GATE_SHOWN,
 	GATE_KINDS
 };
 
@@ -108,7 +118,7 @@ struct gate_msg {
 	/* Strings point into the bytes that it was read from; "" when the kind
 	 * has no such field. */
 	const char *door, *project, *id, *name, *text;
-	uint64_t number;
+	uint64_t number, shown;
 	uint32_t flags, fds;
 	bool allow;
 	uint64_t ask_ms; /* GATE_BOX: how long a request may be held */

@@ -1,0 +1,111 @@
+/*
+ * The gate, seen from here (wire/gate.h): the one door of the sandboxes.
+ *
+ *	gate_link.c	connections to doors; who waits for their answers
+ *	gate_box.c	the door of a sandbox: its sockets, policies, secrets
+ *	gate_uses.c	what it has instead of secrets
+ *	grants.c	what people have let it do
+ *	approvals.c	requests that wait for a person
+ *	egress.c	what went through
+ *
+ * A sandbox whose spec says nothing of a way out (spec_has_door()) has nothing
+ * to do with any of this. The others are served by the door of their project
+ * when that has secrets, by the shared one ("") otherwise.
+ *
+ * A door that went away is connected to again, later each time; when it is
+ * ready it is told everything anew.
+ */
+#pragma once
+
+#include <errno.h>
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "api/warden_link.h"
+#include "base/err.h"
+#include "base/list.h"
+#include "base/loop.h"
+#include "base/str.h"
+#include "wire/gate.h"
+
+struct api;
+struct box_gate;
+struct gate_link;
+struct identity;
+struct sandbox;
+struct spec;
+
+/* The code of an error: the gate does not answer. */
+enum { GATE_AWAY = ENONET, GATE_WAIT_MS = 10000 };
+
+/* Embedded in who waits for an answer of a door. Zero-initialise. */
+struct gate_wait {
+	struct list node;
+	struct api *api;
+	struct timer timer;
+	/* What was asked: GATE_PROJECT, GATE_CODE or GATE_SYNC. */
+	enum gate_kind kind;
+	char project[NAME_CAP], name[NAME_CAP];
+	uint64_t number;
+	/* Once, from the loop; `m` NULL: it failed, and `e` says why. */
+	void (*fn)(struct gate_wait *w, const struct gate_msg *m,
+		   const struct err *e);
+};
+
+typedef void gate_wait_fn(struct gate_wait *w, const struct gate_msg *m,
+			  const struct err *e);
+
+struct gates {
+	struct list links;
+	uid_t uid;       /* of the gate's user; 0: there is none */
+	uint64_t number; /* of the last question */
+};
+
+/* Before privileges are dropped; when the registry is loaded. */
+void gates_init(struct api *a);
+void gates_start(struct api *a);
+
+/*
+ * For requests about secrets. A project's keys, from its own door: `m` is a
+ * GATE_KEYS (`bytes`: the public key, `text`: the certificate). A code of a
+ * secret: `m` is a GATE_CODED (`name`: the code, or "" and `text`: why not).
+ */
+void gate_keys(struct api *a, const char *project, struct gate_wait *w,
+	       gate_wait_fn *fn);
+void gate_code(struct api *a, const char *project, const char *name,
+	       struct gate_wait *w, gate_wait_fn *fn);
+/* `fn` is not called any more. Harmless when nothing is waited for. */
+void gate_cancel(struct gate_wait *w);
+
+/*
+ * A policy or a secret of the project is another one, or was removed: its
+ * doors hear of it at once. `name` NULL: any of them may be.
+ */
+void gate_policy_changed(struct api *a, const char *project, const char *name);
+void gate_secret_changed(struct api *a, const char *project, const char *name);
+
+/* Embedded in who waits for a sandbox's door. Zero-initialise. */
+struct gate_up {
+	struct list node;
+	struct timer timer;
+	struct sandbox *box;
+	/* Once, from the loop; `e` NULL: it stands. */
+	void (*fn)(struct gate_up *u, const struct err *e);
+};
+typedef void gate_up_fn(struct gate_up *u, const struct err *e);
+
+/*
+ * A sandbox began to run, or its spec is another one. `u` (may be NULL) hears
+ * when what its spec says is in force, inside too. Without a door in its spec
+ * that is at once: 1, and nobody is called. 0: `fn` will be.
+ */
+int gate_box_up(struct sandbox *s, struct gate_up *u, gate_up_fn *fn);
+void gate_up_cancel(struct gate_up *u);
+/* Its processes are gone, for now (`ended` false) or for good. */
+void gate_box_down(struct sandbox *s, bool ended);
+/* It was found again after a restart of ours, or was woken. */
+void gate_box_found(struct sandbox *s);
+/* {"up", "why", ...} for who looks at it; NULL: it has none. */
+json_t *gate_box_json(const struct sandbox *s);
