@@ -27,6 +27,7 @@
 #include "api/project_disk.h"
 #include "api/reconcile.h"
 #include "api/sandboxes.h"
+#include "api/secrets.h"
 #include "api/snapshots.h"
 #include "api/tcp.h"
 #include "api/volumes.h"
@@ -73,6 +74,7 @@ struct api {
 	struct disk_syncs disk_syncs;
 	struct drive drive;
 	struct volumes volumes;
+	struct secrets secrets;
 	struct blobs blobs;
 	unsigned n_relays, n_imports, n_surveys, n_backups;
 	unsigned n_held;   /* requests that wait for a sandbox to wake up */

@@ -38,7 +38,7 @@ struct reader {
 };
 
 enum { DAY_MS = 24 * 3600 * 1000 };
-enum verdict { END, AGAIN, WAIT };
+enum going { END, AGAIN, WAIT };
 
 static void on_step(struct timer *t);
 
@@ -213,7 +213,7 @@ static size_t take_piece(struct reader *r, const char *p, size_t n)
 	return at;
 }
 
-static enum verdict go_on(struct reader *r)
+static enum going go_on(struct reader *r)
 {
 	static char piece[SEGMENT_READ];
 	ssize_t n = 0;

@@ -4,7 +4,7 @@
 #include "policy/target.h"
 
 /* '*' is any run of characters; the last one seen is where we come back to. */
-static bool path_matches(const char *pattern, const char *path)
+bool path_matches(const char *pattern, const char *path)
 {
 	const char *star = NULL, *from = NULL;
 

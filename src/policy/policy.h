@@ -223,3 +223,7 @@ int url_read(struct url *u, const char *s, struct err *e) MUST_CHECK;
 
 /* The bit of a method that rules may name; 0: it has none. */
 unsigned method_bit(const char *s, size_t n);
+/* The n-th of those methods, or NULL; its bit is 1 << n. */
+const char *method_name(unsigned n);
+/* Does a pattern with '*' match this decoded path? */
+bool path_matches(const char *pattern, const char *path);

@@ -12,8 +12,6 @@ void target_print(const struct rule *r, struct buf *out);
 int methods_read(struct rule *r, const char *s, size_t n,
 		 struct err *e) MUST_CHECK;
 void methods_print(const struct rule *r, struct buf *out);
-/* The n-th method that rules may name, or NULL. */
-const char *method_name(unsigned n);
 
 struct word {
 	const char *s;

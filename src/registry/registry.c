@@ -40,6 +40,7 @@ static int set_up(struct registry *r, const char *path, struct err *e)
 		"PRAGMA synchronous = NORMAL",
 		"PRAGMA wal_autocheckpoint = 0",
 		"PRAGMA temp_store = MEMORY",
+		"PRAGMA secure_delete = ON",
 		"PRAGMA trusted_schema = OFF",
 	};
 	size_t i;
@@ -134,6 +135,20 @@ void stmt_quick(struct registry *r)
 
 	/* Cannot fail outside of a transaction; FULL would only be slower. */
 	(void)pragma(r, "PRAGMA synchronous = NORMAL", &ignored);
+}
+
+int stmt_run_durable(struct registry *r, enum registry_stmt which,
+		     const char *what, struct err *e)
+{
+	int rc = stmt_durable(r, e);
+
+	if (rc < 0) {
+		stmt_reset(r, which);
+		return rc;
+	}
+	rc = stmt_run(r, which, what, e);
+	stmt_quick(r);
+	return rc;
 }
 
 int registry_copy(struct registry *r, const char *path, struct err *e)

@@ -242,6 +242,17 @@ const char *const registry_statements[] = {
 	[ST_VOLUME_REMOVE] = "DELETE FROM volumes WHERE id = ?1",
 	[ST_VOLUME_LIST] = "SELECT id, project, name, bytes, created_ms"
 			   " FROM volumes ORDER BY project, name",
+	[ST_SECRET_PUT] =
+		"INSERT INTO secrets (project, name, about, sealed, created_ms,"
+		" updated_ms) VALUES (?1, ?2, ?3, ?4, ?5, ?6)"
+		" ON CONFLICT (project, name) DO UPDATE SET about = ?3,"
+		" sealed = ?4, updated_ms = ?6",
+	[ST_SECRET_SEALED] = "UPDATE secrets SET sealed = ?3"
+			     " WHERE project = ?1 AND name = ?2",
+	[ST_SECRET_REMOVE] = "DELETE FROM secrets"
+			     " WHERE project = ?1 AND name = ?2",
+	[ST_SECRET_LIST] = "SELECT project, name, about, sealed, created_ms,"
+			   " updated_ms FROM secrets ORDER BY project, name",
 	[ST_DRIVE_ADD] = "INSERT INTO drive (" DRIVE_COLUMNS ")"
 			 " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
 	[ST_DRIVE_OLD] = "SELECT sha256, size FROM drive WHERE project = ?1"

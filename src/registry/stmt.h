@@ -49,6 +49,9 @@ int stmt_run(struct registry *r, enum registry_stmt which, const char *what,
 /* The next row of a statement: 1, 0 at the end, or -errno. */
 int stmt_row(struct registry *r, enum registry_stmt which, const char *what,
 	     struct err *e) MUST_CHECK;
+/* stmt_run(), on disk when it returns. */
+int stmt_run_durable(struct registry *r, enum registry_stmt which,
+		     const char *what, struct err *e) MUST_CHECK;
 /* Ready for its next use. */
 void stmt_reset(struct registry *r, enum registry_stmt which);
 /* Between the two commits wait for the disk. */

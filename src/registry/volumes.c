@@ -2,20 +2,6 @@
 
 #include "registry/stmt.h"
 
-static int run_durable(struct registry *r, enum registry_stmt which,
-		       const char *what, struct err *e)
-{
-	int rc = stmt_durable(r, e);
-
-	if (rc < 0) {
-		stmt_reset(r, which);
-		return rc;
-	}
-	rc = stmt_run(r, which, what, e);
-	stmt_quick(r);
-	return rc;
-}
-
 int registry_volume_add(struct registry *r, const struct volume_row *row,
 			struct err *e)
 {
@@ -26,7 +12,7 @@ int registry_volume_add(struct registry *r, const struct volume_row *row,
 	put_text(st, 3, row->name);
 	put_u64(st, 4, row->bytes);
 	put_u64(st, 5, row->created_ms);
-	return run_durable(r, ST_VOLUME_ADD, "add a volume", e);
+	return stmt_run_durable(r, ST_VOLUME_ADD, "add a volume", e);
 }
 
 int registry_volume_made(struct registry *r, const char *id, uint64_t bytes,
@@ -34,13 +20,13 @@ int registry_volume_made(struct registry *r, const char *id, uint64_t bytes,
 {
 	put_text(r->st[ST_VOLUME_MADE], 1, id);
 	put_u64(r->st[ST_VOLUME_MADE], 2, bytes);
-	return run_durable(r, ST_VOLUME_MADE, "change a volume", e);
+	return stmt_run_durable(r, ST_VOLUME_MADE, "change a volume", e);
 }
 
 int registry_volume_remove(struct registry *r, const char *id, struct err *e)
 {
 	put_text(r->st[ST_VOLUME_REMOVE], 1, id);
-	return run_durable(r, ST_VOLUME_REMOVE, "remove a volume", e);
+	return stmt_run_durable(r, ST_VOLUME_REMOVE, "remove a volume", e);
 }
 
 int registry_volume_each(struct registry *r,

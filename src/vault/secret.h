@@ -53,11 +53,32 @@ struct secret {
 };
 
 void secret_done(struct secret *s);
+/*
+ * One more host: [http://]HOST[:PORT], HOST as in a rule. Without a scheme it
+ * is https alone; a secret goes over plain http only where that is said.
+ */
+int secret_add_host(struct secret *s, const char *text,
+		    struct err *e) MUST_CHECK;
+/* "Authorization: Bearer {}" into `field` and `template`. */
+int secret_set_header(struct secret *s, const char *line,
+		      struct err *e) MUST_CHECK;
 /* Bounds and what its kind needs; the error names the field. */
 int secret_check(const struct secret *s, struct err *e) MUST_CHECK;
 /* For GATE_SECRET. */
 void secret_pack(struct buf *b, const struct secret *s);
+/* 0, or -EBADMSG also for what secret_check() refuses. */
 int secret_unpack(struct secret *s, const void *p, size_t n) MUST_CHECK;
 
-/* Is it meant for this request? */
+/* Is it meant for this request? What is not known yet (no method, no path)
+ * speaks for it. */
 bool secret_binds(const struct secret *s, const struct request *r);
+/* Its name and all the places it may go to, in one line: what a value is
+ * sealed with (seal.h). */
+void secret_places(const struct secret *s, struct buf *out);
+/* The texts that describe it, for whoever writes it down: by name, its place
+ * and its size; ends at a NULL name. */
+struct secret_text {
+	const char *name, *help;
+	size_t at, cap;
+};
+extern const struct secret_text secret_texts[];

@@ -1,0 +1,58 @@
+/*
+ * Secrets of the projects (vault/secret.h). The api has all about them but
+ * their values: those are sealed to the door of the project, by whoever set
+ * them, and pass through here.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/list.h"
+#include "base/str.h"
+#include "vault/secret.h"
+
+struct api;
+struct spec;
+
+enum {
+	SECRETS_MAX = 4096,      /* of all projects */
+	SECRETS_OF_PROJECT = 256 /* a door keeps that many open */
+};
+
+struct project_secret {
+	struct list node;
+	char project[NAME_CAP];
+	struct secret secret;
+	uint64_t created_ms, updated_ms;
+};
+
+struct secrets {
+	struct list all; /* struct project_secret */
+	unsigned n;
+};
+
+int secrets_load(struct api *a, struct err *e) MUST_CHECK;
+/* NULL: there is none. */
+struct project_secret *project_secret_find(struct api *a, const char *project,
+					   const char *name);
+/* How many the project has: with none it needs no door of its own. */
+unsigned project_secrets(const struct api *a, const char *project);
+
+/*
+ * A new one or a change; on disk when it returns. `s` is taken when that
+ * succeeds. The gate is told.
+ */
+int project_secret_put(struct api *a, const char *project, struct secret *s,
+		       struct err *e) MUST_CHECK;
+/* Out of registry and memory; the gate is told. */
+int project_secret_drop(struct api *a, struct project_secret *p,
+			struct err *e) MUST_CHECK;
+/* GATE_SEALED: its door has renewed the value. Unknown ones are dropped. */
+void project_secret_renewed(struct api *a, const char *project,
+			    const char *name, const void *sealed, size_t n);
+
+/* Does the project have all that the spec names? EINVAL. */
+int secrets_allow(struct api *a, const char *project, const struct spec *spec,
+		  struct err *e) MUST_CHECK;
