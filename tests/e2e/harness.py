@@ -90,12 +90,12 @@ def debian_image():
     return tar
 
 
-def databases_image():
-    """Debian with PostgreSQL and SQLite, made once (needs apt)."""
-    tar = os.path.join(TOP, "build/images/databases.tar")
+def workbench_image():
+    """Debian with databases and network clients, made once (needs apt)."""
+    tar = os.path.join(TOP, "build/images/workbench.tar")
     with once(tar) as missing:
         if missing:
-            subprocess.run([os.path.join(TOP, "tests/fixtures/mkdatabases.sh"),
+            subprocess.run([os.path.join(TOP, "tests/fixtures/mkworkbench.sh"),
                             tar + ".new"], check=True)
             os.rename(tar + ".new", tar)
     return tar
@@ -617,7 +617,7 @@ class Instance:
 
     def import_image(self, name):
         tar = {"tiny": tiny_image, "debian": debian_image,
-               "databases": databases_image}[name]()
+               "workbench": workbench_image}[name]()
         with open(tar, "rb") as f:
             r = self.api("PUT", f"/v1/images/{name}", f,
                          {"Content-Length": str(os.path.getsize(tar))},

@@ -1,4 +1,4 @@
-# suite: databases
+# suite: workbench
 """Snapshots of a sandbox in which databases are writing: each opens cleanly,
 with everything that was committed before it."""
 
@@ -23,7 +23,7 @@ WRITE_LITE = ("i=0; while sqlite3 /home/user/lite.db \"insert into t "
 
 class Databases(harness.Case):
     CONF = {"pool_size": "4G", "disk": "1G", "memory": "512M", "cpus": 2}
-    IMAGE = "databases"
+    IMAGE = "workbench"
 
     def sh(self, box, script, timeout=60):
         p = self.i.sh(box, script, timeout=timeout)
