@@ -22,7 +22,12 @@ struct ruling box_decide(const struct box *b, const struct request *r);
 bool box_knows_host(const struct box *b, const char *host, uint16_t port);
 /* "policy research, line 4", "no rule of policy research" */
 void ruling_text(const struct box *b, const struct ruling *r, struct buf *out);
-/* May this address be reached though it is nobody's business? A rule or a
- * `private` line names it, or the host that has it. */
+/*
+ * May this address (IPv4 as a mapped one) be reached as `host` though it is
+ * nobody's business? Yes, when a `private` line names the network or the host.
+ * A rule about an address names it only for those who asked for that address:
+ * else whoever owns a name could point it there, past that rule's methods and
+ * paths. Metadata services are named by their address alone.
+ */
 bool box_names_address(const struct box *b, const char *host,
 		       const struct in6_addr *a, uint16_t port);
