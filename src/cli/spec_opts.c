@@ -92,19 +92,26 @@ static const char *value_of(struct cli *cli, const struct spec_field *f,
 	return eq + 1;
 }
 
-static void put_file(struct cli *cli, struct buf *b, const char *path)
+static void read_whole(struct cli *cli, const char *path, size_t max,
+		       struct buf *content)
 {
-	AUTO(buf_done) struct buf content = { 0 };
 	AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC);
 	ssize_t n = -1;
 
-	while (fd >= 0 && buf_len(&content) <= SPEC_FILES_BYTES &&
-	       (n = buf_read(&content, fd, SPEC_FILES_BYTES)) > 0)
+	while (fd >= 0 && buf_len(content) <= max &&
+	       (n = buf_read(content, fd, max)) > 0)
 		;
 	if (n < 0)
 		fail(cli, "read %s: %m", path);
 	if (n > 0)
 		fail(cli, "%s: too large to be a part of the request", path);
+}
+
+static void put_file(struct cli *cli, struct buf *b, const char *path)
+{
+	AUTO(buf_done) struct buf content = { 0 };
+
+	read_whole(cli, path, SPEC_FILES_BYTES, &content);
 	if (http_is_utf8(buf_data(&content), buf_len(&content))) {
 		put_key(b, "content", strlen("content"));
 		json_put_str(b, buf_data(&content), buf_len(&content));
@@ -116,6 +123,20 @@ static void put_file(struct cli *cli, struct buf *b, const char *path)
 	}
 }
 
+/* A string for each word between the separators. */
+static void put_words(struct buf *b, const char *s, const char *separators)
+{
+	size_t n;
+
+	for (;; s += n + 1) {
+		n = strcspn(s, separators);
+		put_comma(b);
+		json_put_str(b, s, n);
+		if (s[n] == '\0')
+			return;
+	}
+}
+
 static void put_item(struct cli *cli, enum spec_rows rows,
 		     const struct spec_field *f, const char *word,
 		     struct buf *b)
@@ -124,8 +145,7 @@ static void put_item(struct cli *cli, enum spec_rows rows,
 	size_t n;
 
 	if (f->kind == SPEC_LIST) {
-		put_comma(b);
-		json_put_str(b, word, strlen(word));
+		put_words(b, word, f->flags & SPEC_COMMAS ? "," : "");
 		return;
 	}
 	/* "K-" takes a label away. */
@@ -168,15 +188,52 @@ static void put_list(struct cli *cli, enum spec_rows rows,
 	buf_puts(b, object ? "}" : "]");
 }
 
-void spec_opts_body(struct cli *cli, const struct spec_opts *s,
-		    const struct opt_list *env, struct buf *b)
+/* A policy that is a file, not a name, goes along as rules. */
+static const char *policy_file(const struct spec_opts *s)
 {
 	const struct spec_field *f = spec_fields;
 	size_t i;
 
+	for (i = 0; f->name; i++, f++)
+		if (strcmp(f->name, "policy") == 0)
+			return s->text[i] && strchr(s->text[i], '/')
+				       ? s->text[i]
+				       : NULL;
+	return NULL;
+}
+
+static void put_rules(struct cli *cli, const struct opt_list *own,
+		      const char *path, struct buf *b)
+{
+	AUTO(buf_done) struct buf text = { 0 };
+	size_t i;
+
+	read_whole(cli, path, SPEC_RULES_BYTES, &text);
+	/* The last line has no end, or is one that is empty. */
+	if (buf_len(&text) > 0 && text.p[text.len - 1] == '\n')
+		text.len--;
+	put_key(b, "rules", strlen("rules"));
+	buf_puts(b, "[");
+	for (i = 0; i < own->n; i++)
+		put_words(b, own->v[i], "");
+	put_words(b, buf_str(&text), "\n");
+	buf_puts(b, "]");
+}
+
+void spec_opts_body(struct cli *cli, const struct spec_opts *s,
+		    const struct opt_list *env, struct buf *b)
+{
+	const struct spec_field *f = spec_fields;
+	const char *file = policy_file(s);
+	size_t i;
+
 	buf_puts(b, "{");
 	for (i = 0; f->name; i++, f++) {
-		if (s->text[i]) {
+		if (file && strcmp(f->name, "rules") == 0) {
+			put_rules(cli, &s->list[i], file, b);
+		} else if (file && s->text[i] == file) {
+			continue;
+		} else if (s->text[i]) {
 			put_key(b, f->name, strlen(f->name));
 			json_put_str(b, s->text[i], strlen(s->text[i]));
 		} else if (s->flag[i]) {

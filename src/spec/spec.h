@@ -93,6 +93,7 @@ enum spec_flags {
 	SPEC_PROCESS = 2, /* a default of its processes, which may say it too */
 	SPEC_START = 4,   /* for the start alone: not kept, not shown */
 	SPEC_ON = 8,      /* a bool that is on unless --no-NAME is given */
+	SPEC_COMMAS = 16, /* a list whose option takes several, with commas */
 };
 
 struct spec_field {
