@@ -13,7 +13,7 @@
 
 enum { SCAN_WORD_MIN = 8, SCAN_WORDS_MAX = 64 };
 
-struct scan_set; /* the patterns; shared by the scans of a sandbox */
+struct scan_set; /* the patterns; shared by many scans */
 
 struct scan_set *scan_set_new(void);
 void scan_set_free(struct scan_set *s); /* wipes */
