@@ -43,6 +43,7 @@ struct role {
 static struct role roles[] = {
 	{ .program = PRODUCT "-scribe" },
 	{ .program = PRODUCT "-warden" },
+	{ .program = PRODUCT "-gate" },
 	{ .program = PRODUCT "-api" },
 };
 

@@ -1,19 +1,24 @@
 /*
- * The gate: the one door of the sandboxes. Two kinds of processes:
+ * The gate: the one door of the sandboxes. Three kinds of processes:
  *
+ *	starter	has nothing, hears only the keeper, and forks doors; the others
+ *		end with it
  *	keeper	has the files (vault, keys, spools, counters) and no network; it
- *		hears only the api, and starts doors
+ *		hears only the api's hellos and the doors
  *	door	has the network and hears strangers on both sides; it has no
  *		files, and the keys of the projects it serves alone
  *
  * This header is a door's state; one file per concern:
  *
- *	main.c	    start-up of both
+ *	main.c	    start-up as root; setup.c what is taken from there
+ *	starter.c   the starter
  *	keeper.c    the keeper
  *	keys.c      a project's keys at rest
  *	confine.c   what each of them gives up
+ *	within.c    what they say to each other; outbox.c what waits to be said
  *	door.c	    a door: its links to api and keeper
- *	box.c	    sandboxes: their sockets, policies, secrets
+ *	box.c	    sandboxes: their sockets, policies
+ *	project.c   projects: their keys, secrets
  *	state.c     what a sandbox has that outlives the process
  *	flow.c	    a connection from a sandbox: what it wants, who decides
  *	request.c   an HTTP request through the gate, and its answer
@@ -43,6 +48,7 @@
 #include "base/list.h"
 #include "base/loop.h"
 #include "base/str.h"
+#include "gate/outbox.h"
 #include "policy/policy.h"
 #include "wire/gate.h"
 
@@ -95,7 +101,9 @@ struct box {
 	struct list flows;       /* flow.h */
 	unsigned n_flows, n_asks;
 	bool full; /* does not accept: too many flows */
+	bool listens; /* its project has keys, and it has a state */
 	struct timer use_timer;
+	struct gate_count told; /* to the api */
 	struct deferred gone;
 };
 
@@ -106,7 +114,9 @@ struct project {
 	unsigned char public_key[GATE_PUBLIC_KEY], private_key[32];
 	struct ca *ca;       /* leaf.h */
 	struct list secrets; /* vault/secret.h: struct secret */
+	char *cert;          /* of the authority, PEM */
 	bool ready;          /* its keys are here */
+	bool keys_wanted;    /* by the api */
 };
 
 struct gate {
@@ -116,6 +126,8 @@ struct gate {
 	struct list boxes[GATE_BUCKETS], projects;
 	unsigned n_flows;
 	struct io api, keeper; /* -1: nobody is there */
+	struct outbox to_api, to_keeper;
+	struct io signals;
 	struct recorder *record;
 	struct resolver *resolver;
 	struct leaves *leaves;
@@ -129,7 +141,8 @@ struct box *box_find(struct gate *g, const char *id);
 /* Puts a message into the api's connection; dropped while it is away. */
 void gate_tell(struct gate *g, const struct gate_msg *m);
 /* A box's policies, sockets or secrets changed: open connections are looked
- * at again (flow.c). */
+ * at again (flow.c). Rulings of before must not be looked at after it: their
+ * rules are freed. */
 void flows_review(struct box *b);
 /* All of them end. */
 void flows_end(struct box *b);

@@ -34,6 +34,15 @@ static const struct sock_filter code_worker[] = {
 static const struct sock_filter code_viewer[] = {
 #include "seccomp/viewer.inc"
 };
+static const struct sock_filter code_gate[] = {
+#include "seccomp/gate.inc"
+};
+static const struct sock_filter code_starter[] = {
+#include "seccomp/starter.inc"
+};
+static const struct sock_filter code_keeper[] = {
+#include "seccomp/keeper.inc"
+};
 
 /* clang-format off */
 #define FILTER(n) \
@@ -54,6 +63,9 @@ FILTER(warden);
 FILTER(worker);
 FILTER(fetch);
 FILTER(viewer);
+FILTER(gate);
+FILTER(starter);
+FILTER(keeper);
 
 int seccomp_install(const struct seccomp_filter *f)
 {

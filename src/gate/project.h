@@ -1,0 +1,17 @@
+/* The projects that a door serves: their keys and secrets. */
+#pragma once
+
+#include "gate/gate.h"
+#include "gate/within.h"
+
+/* A door of one project serves no other. */
+bool project_is_ours(const struct gate *g, const char *name);
+struct project *project_get(struct gate *g, const char *name);
+/* GATE_PROJECT: GATE_KEYS is told when the keeper has answered. */
+void project_want_keys(struct project *p);
+/* WITHIN_KEYS. */
+void project_keys_came(struct project *p, const struct within_msg *m);
+/* GATE_SECRET, GATE_SECRET_GONE. */
+int project_secret(struct project *p, const void *packed, size_t n) MUST_CHECK;
+void project_secret_gone(struct project *p, const char *name);
+void projects_done(struct gate *g);

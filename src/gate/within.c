@@ -1,0 +1,48 @@
+#include "gate/within.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/str.h"
+#include "wire/pack.h"
+
+void within_put(struct buf *b, const struct within_msg *m)
+{
+	pack_u8(b, (uint8_t)m->op);
+	pack_str(b, m->name ? m->name : "");
+	pack_str(b, m->one ? m->one : "");
+	pack_str(b, m->two ? m->two : "");
+	if (m->n_bytes > 0)
+		buf_add(b, m->bytes, m->n_bytes);
+}
+
+static bool name_fits(enum within_op op, const char *name)
+{
+	switch (op) {
+	case WITHIN_DOOR:
+		return *name == '\0' || name_valid(name);
+	case WITHIN_KEYS:
+		return name_valid(name);
+	case WITHIN_STATE:
+	case WITHIN_DROP:
+		return id_valid(name);
+	case WITHIN_CONN:
+	case WITHIN_RESOLV:
+		return *name == '\0';
+	case WITHIN_OPS:
+		break;
+	}
+	return false;
+}
+
+int within_get(const void *p, size_t n, struct within_msg *m)
+{
+	struct unpack u = unpack_init(p, n);
+
+	*m = (struct within_msg){ .op = unpack_u8(&u) };
+	m->name = unpack_str(&u);
+	m->one = unpack_str(&u);
+	m->two = unpack_str(&u);
+	m->bytes = unpack_rest(&u, &m->n_bytes);
+	return unpack_ok(&u) && name_fits(m->op, m->name) ? 0 : -EBADMSG;
+}
