@@ -52,7 +52,9 @@ void box_text(const struct sandbox *s, const char *spec, struct buf *out)
 	buf_clear(out);
 	if (n > 0)
 		buf_add(out, head, n - 1); /* without the last brace */
-	buf_printf(out, "%s\"spec\":%s}", n > 0 ? "," : "{", spec);
+	buf_puts(out, n > 0 ? ",\"spec\":" : "{\"spec\":");
+	buf_puts(out, spec);
+	buf_puts(out, "}");
 }
 
 json_t *ended_json(const struct ended *x)
@@ -287,13 +289,17 @@ static void show_end(struct api *a, struct http_conn *c,
 		reply_err(a, c, e);
 }
 
-static void show(struct api *a, struct http_conn *c, const struct sandbox *s,
+static void show(struct api *a, struct http_conn *c, struct sandbox *s,
 		 json_t *usage)
 {
-	json_t *j = box_json(s);
+	AUTO_FREE char *use = json_dumps(usage, JSON_COMPACT | JSON_ENCODE_ANY);
+	AUTO(buf_done) struct buf out = { 0 };
 
-	json_object_set_new(j, "usage", usage);
-	reply_json(a, c, 200, j);
+	json_decref(usage);
+	box_text(s, box_spec_shown(s), &out);
+	out.len--; /* the last brace */
+	buf_printf(&out, ",\"usage\":%s}", use ? use : "null");
+	reply_text(a, c, 200, NULL, buf_str(&out));
 }
 
 static void on_stat(struct warden_call *c, const struct warden_rep *rep,

@@ -26,11 +26,18 @@
 
 enum { KILL_RETRY_MS = 500 };
 
+static void box_drop_spec(struct sandbox *s)
+{
+	spec_done(&s->spec);
+	free(s->shown_spec);
+	s->shown_spec = NULL;
+}
+
 static void box_free(struct deferred *d)
 {
 	struct sandbox *s = container_of(d, struct sandbox, gone);
 
-	spec_done(&s->spec);
+	box_drop_spec(s);
 	agent_done(&s->agent);
 	free(s);
 }
@@ -332,7 +339,7 @@ static int use_spare(struct sandbox *s, const char *project, struct spec *spec,
 	s->spare = false;
 	list_del(&s->in_spares);
 	a->boxes.n_spares--;
-	spec_done(&s->spec);
+	box_drop_spec(s);
 	spec_move(&s->spec, spec);
 	box_count(s, true);
 	/* Lists are in the order of creation. */
@@ -457,6 +464,13 @@ char *box_spec_text(const struct sandbox *s)
 	return text ? text : xstrdup("{}");
 }
 
+const char *box_spec_shown(struct sandbox *s)
+{
+	if (!s->shown_spec)
+		s->shown_spec = box_spec_text(s);
+	return s->shown_spec;
+}
+
 int box_tell(struct sandbox *s, const char *spec, struct err *e)
 {
 	struct sandbox_row row = row_of(s, spec);
@@ -490,7 +504,7 @@ void box_respec(struct sandbox *s, struct spec *spec)
 	bool counted = s->counted;
 
 	box_count(s, false);
-	spec_done(&s->spec);
+	box_drop_spec(s);
 	spec_move(&s->spec, spec);
 	box_count(s, counted);
 }

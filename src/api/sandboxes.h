@@ -59,6 +59,7 @@ struct sandbox {
 	char base[ID_CAP], disk[ID_CAP];
 	char parent[ID_CAP]; /* sandbox whose fork it is, or "" */
 	struct spec spec;    /* spec.image: as it was asked for */
+	char *shown_spec;    /* as text, once it was asked for; or NULL */
 	enum box_state state;
 	bool spare;              /* waits for a create; nobody sees it */
 	bool transient;          /* of a run: no row, gone with its client */
@@ -152,6 +153,9 @@ int box_may_create(struct api *a, const char *project, const struct spec *spec,
 void box_on_ready(struct sandbox *s, box_ready_fn *ready, void *arg);
 /* Its spec as JSON; the caller's to free. */
 char *box_spec_text(const struct sandbox *s);
+/* The same, kept until it has another: to print it takes longest of all that
+ * is said about a sandbox. */
+const char *box_spec_shown(struct sandbox *s);
 /* Writes the row: from now on it survives us. */
 int box_tell(struct sandbox *s, const char *spec, struct err *e) MUST_CHECK;
 
