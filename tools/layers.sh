@@ -8,7 +8,8 @@ cd "$(dirname "$0")/.."
 may_use() {
 	case $1 in
 	base) ;;
-	http | wire | store | seccomp | registry | audit | image | policy) echo base ;;
+	http | wire | store | seccomp | registry | image | policy) echo base ;;
+	audit) echo base wire ;;
 	spec) echo base policy ;;
 	sandbox) echo base wire store seccomp ;;
 	warden) echo base wire store sandbox seccomp ;;

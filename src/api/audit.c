@@ -10,14 +10,17 @@
 #include "api/audit.h"
 
 #include <assert.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "api/api.h"
 #include "api/call.h"
 #include "api/reply.h"
 #include "api/routes.h"
 #include "audit/entry.h"
+#include "audit/segment.h"
 #include "audit/spool.h"
 #include "base/auto.h"
 #include "base/clock.h"
@@ -27,6 +30,9 @@ enum {
 	PATH_MAX_LOGGED = 256,
 	DENIED_BURST = 20,
 	DENIED_STEP_MS = 500, /* one more each */
+	POKE_MS = 2,          /* with somebody who waits for events */
+	POKE_LAZY_MS = 50,    /* without: a create does not share the processor
+				 with its own log */
 };
 _Static_assert((int)ENTRY_BODY_MAX <= (int)SPOOL_BODY_MAX, "bodies fit");
 
@@ -93,7 +99,7 @@ static int64_t put(struct audit_log *l, const struct audit *entry,
 	put_data(&b, entry->data);
 	buf_puts(&b, "}");
 	json_decref(entry->data);
-	return spool_add(l, buf_data(&b), buf_len(&b));
+	return writer_add(&l->w, buf_data(&b), buf_len(&b));
 }
 
 /* Once there is room again: how many are missing. */
@@ -127,10 +133,16 @@ static int64_t add(struct api *a, const struct audit *entry, const char *box_id)
 	return r;
 }
 
+static void poke(struct api *a)
+{
+	a->audit.w.poke_ms = a->events.n > 0 ? POKE_MS : POKE_LAZY_MS;
+	writer_poke(&a->audit.w, false);
+}
+
 void audit_add(struct api *a, const struct audit *entry)
 {
 	if (add(a, entry, entry->box ? entry->box->id : NULL) > 0)
-		audit_link_poke(a, false);
+		poke(a);
 }
 
 void audit_add_durable(struct api *a, const struct audit *entry,
@@ -141,7 +153,7 @@ void audit_add_durable(struct api *a, const struct audit *entry,
 
 	w->number = r > 0 ? (uint64_t)r : 0;
 	w->fn = fn;
-	audit_link_wait(a, w);
+	writer_wait(&a->audit.w, w);
 }
 
 struct reply {
@@ -195,7 +207,7 @@ uint64_t audit_next(const struct api *a)
 {
 	const struct audit_log *l = &a->audit;
 
-	return l->seq + (l->next - l->written);
+	return l->w.seq + (l->w.spool.next - l->w.written);
 }
 
 int audit_ready(struct api *a, struct err *e)
@@ -206,11 +218,12 @@ int audit_ready(struct api *a, struct err *e)
 		return err_set(e, LOG_AWAY,
 			       "the log cannot be written to: see the "
 			       "daemon's log");
-	if (l->size > l->size_max)
-		return err_set(e, LOG_AWAY,
-			       "the log is behind by %llu bytes: see the "
-			       "daemon's log, or try again",
-			       (unsigned long long)l->size);
+	if (spool_file_bytes(&l->w.spool) > l->w.spool.size_max)
+		return err_set(
+			e, LOG_AWAY,
+			"the log is behind by %llu bytes: see the "
+			"daemon's log, or try again",
+			(unsigned long long)spool_file_bytes(&l->w.spool));
 	return 0;
 }
 
@@ -302,24 +315,98 @@ void audit_answer(struct http_conn *c, int status, void *ctx)
 		l->denied_left_out = 0;
 	}
 	if (add(a, &entry, n->box) > 0)
-		audit_link_poke(a, false);
+		poke(a);
 }
 
 /* --- start and stop --- */
+
+/* The number of our last record that the log has. */
+static int last_in_log(const char *state_dir, uint64_t *number, struct err *e)
+{
+	char path[CONF_PATH + 16], line[ENTRY_LINE_MAX];
+	AUTO_CLOSE int dir_fd = -1;
+	struct entry last;
+	int r;
+
+	*number = 0;
+	snprintf(path, sizeof(path), "%s/audit", state_dir);
+	dir_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (dir_fd < 0)
+		return errno == ENOENT ? 0 : err_sys(e, "open %s", path);
+	r = segments_last(dir_fd, line, &last, e);
+	if (r > 0)
+		*number = last.spool;
+	return r < 0 ? err_wrap(e, "%s", path) : 0;
+}
+
+static int open_files(struct audit_log *l, struct err *e)
+{
+	struct spool_file *f = &l->w.spool;
+
+	f->fd = open(l->path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	f->read_fd = open(l->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	if (f->fd < 0 || f->read_fd < 0)
+		return err_sys(e, "open %s", l->path);
+	return 0;
+}
+
+/* Something that is no spool is kept, but not in its place. */
+static int open_spool(struct audit_log *l, uint64_t in_log, struct err *e)
+{
+	char aside[sizeof(l->path) + 8];
+	struct err bad = { 0 };
+
+	if (open_files(l, e) < 0)
+		return -e->code;
+	if (writer_open(&l->w, in_log, &bad) == 0)
+		return 0;
+	if (bad.code != EBADMSG) {
+		*e = bad;
+		return -e->code;
+	}
+	spool_file_close(&l->w.spool);
+	snprintf(aside, sizeof(aside), "%s.bad", l->path);
+	log_err("%s, moving it to %s", bad.msg, aside);
+	if (rename(l->path, aside) < 0)
+		return err_sys(e, "rename %s", l->path);
+	return open_files(l, e) < 0 ? -e->code : writer_open(&l->w, in_log, e);
+}
+
+static void on_ack(struct log_writer *w, bool grown)
+{
+	if (grown)
+		events_wake(container_of(w, struct api, audit.w));
+}
+
+static void set_up_writer(struct api *a)
+{
+	struct audit_log *l = &a->audit;
+
+	snprintf(l->path, sizeof(l->path), "%s/registry/audit.spool",
+		 a->conf.state_dir);
+	l->w.loop = &a->loop;
+	l->w.on_ack = on_ack;
+	snprintf(l->w.name, sizeof(l->w.name), "api");
+	snprintf(l->w.socket, sizeof(l->w.socket), "%s/roles/scribe.sock",
+		 a->conf.run_dir);
+	l->w.spool.fd = l->w.spool.read_fd = l->w.io.fd = -1;
+	l->w.spool.name = l->path;
+	l->w.spool.size_max = a->conf.audit_spool_bytes;
+}
 
 int audit_start(struct api *a, struct err *e)
 {
 	struct audit_log *l = &a->audit;
 	struct audit entry = { .type = "daemon.start" };
+	uint64_t in_log;
 
-	l->io.fd = -1;
-	l->size_max = a->conf.audit_spool_bytes;
+	set_up_writer(a);
 	l->reads = strcmp(a->conf.audit_reads, "yes") == 0;
-	list_init(&l->waits);
 	if (!l->reads && strcmp(a->conf.audit_reads, "no") != 0)
 		return err_set(e, EINVAL, "audit_reads = %s is not yes or no",
 			       a->conf.audit_reads);
-	if (spool_open(l, a->conf.state_dir, e) < 0)
+	if (last_in_log(a->conf.state_dir, &in_log, e) < 0 ||
+	    open_spool(l, in_log, e) < 0)
 		return -e->code;
 	entry.data = json_pack("{s:s, s:s}", "version", PRODUCT_VERSION, "boot",
 			       a->boot_id);
@@ -327,21 +414,26 @@ int audit_start(struct api *a, struct err *e)
 	return 0;
 }
 
+void audit_connect(struct api *a)
+{
+	writer_connect(&a->audit.w);
+}
+
 void audit_stop(struct api *a)
 {
 	const struct audit entry = { .type = "daemon.stop" };
 
 	audit_add(a, &entry);
-	audit_link_stop(a);
-	spool_close(&a->audit);
+	writer_stop(&a->audit.w);
 }
 
 json_t *audit_json(const struct api *a)
 {
-	const struct audit_log *l = &a->audit;
+	const struct log_writer *w = &a->audit.w;
 
-	return json_pack("{s:b, s:I, s:I, s:I}", "up", l->up, "entries",
-			 (json_int_t)l->seq, "waiting",
-			 (json_int_t)(l->next - 1 - l->written), "spool_bytes",
-			 (json_int_t)l->size);
+	return json_pack("{s:b, s:I, s:I, s:I}", "up", w->up, "entries",
+			 (json_int_t)w->seq, "waiting",
+			 (json_int_t)(w->spool.next - 1 - w->written),
+			 "spool_bytes",
+			 (json_int_t)spool_file_bytes(&w->spool));
 }

@@ -12,23 +12,17 @@
  */
 #pragma once
 
-#include <errno.h>
 #include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/conf.h"
+#include "audit/writer.h"
 #include "base/err.h"
-#include "base/list.h"
-#include "base/loop.h"
 
 struct api;
 struct http_conn;
 struct identity;
 struct sandbox;
-
-/* The code of an error: the log does not take more, or does not answer. */
-enum { LOG_AWAY = ENOLINK };
 
 struct audit {
 	const char *type;
@@ -40,14 +34,6 @@ struct audit {
 
 void audit_add(struct api *a, const struct audit *entry);
 
-/* Embedded in who waits for the disk. Zero-initialise. */
-struct audit_wait {
-	struct list node;
-	uint64_t number, until_ms;
-	bool busy;
-	void (*fn)(struct audit_wait *w, const struct err *e);
-};
-
 /*
  * The same for what must survive a loss of power: `fn` is called once, from
  * the loop, when the entry is on disk (`e->code` 0), or with LOG_AWAY when
@@ -56,9 +42,6 @@ struct audit_wait {
 void audit_add_durable(struct api *a, const struct audit *entry,
 		       struct audit_wait *w,
 		       void (*fn)(struct audit_wait *w, const struct err *e));
-/* `fn` is not called any more. Harmless when nothing is waited for. */
-void audit_cancel(struct audit_wait *w);
-
 /*
  * The answer to a request whose doing must survive a loss of power: leaves
  * when the entry is on disk. Takes `answer`; NULL: one without a body. When
@@ -84,50 +67,20 @@ const struct identity *audit_who(struct http_conn *c);
 /* http_server's on_answer; `ctx` is the struct api. */
 void audit_answer(struct http_conn *c, int status, void *ctx);
 
-/* Private to audit*.c. */
+/* Private to audit.c, but for what the log's state is asked for. */
 struct audit_log {
-	char path[CONF_PATH + 32];
-	int spool_fd, read_fd;  /* read_fd is for the scribe */
-	uint64_t size;          /* of the spool */
-	uint64_t size_max;      /* from here on requests are refused */
-	uint64_t next;          /* number of the next record */
-	uint64_t mark, mark_at; /* a record and where it begins; 0: none */
-	uint64_t floor;  /* records below it were in the log at the start */
-	uint64_t missed; /* entries that could not be written */
-	bool failing;    /* the last write failed */
+	struct log_writer w;
+	char path[CONF_PATH + 32]; /* of the spool */
+	uint64_t missed;           /* entries that could not be written */
+	bool failing;              /* the last write failed */
 	bool reads;      /* requests that change nothing are written */
 	unsigned denied; /* budget for refusals, and those beyond */
 	uint64_t denied_ms, denied_left_out;
-
-	struct io io; /* the scribe */
-	struct timer poke, retry, give_up;
-	struct list waits;
-	unsigned pause_ms, stuck;
-	bool up, told, sync_due;
-	uint64_t written, synced; /* records */
-	uint64_t seq, segment; /* the log's last entry and file; 0: not known */
 };
 
-/* audit_spool.c */
-int spool_open(struct audit_log *l, const char *state_dir,
-	       struct err *e) MUST_CHECK;
-/* The record's number, or -errno. */
-int64_t spool_add(struct audit_log *l, const char *body, size_t n) MUST_CHECK;
-/* Another file in its place, without what is on disk in the log. */
-int spool_shrink(struct audit_log *l) MUST_CHECK;
-/* Cuts off what is no record. */
-int spool_check(struct audit_log *l, struct err *e) MUST_CHECK;
-void spool_close(struct audit_log *l);
-
-/* audit_link.c */
-void audit_link_start(struct api *a);
-/* There is something new. */
-void audit_link_poke(struct api *a, bool sync);
-void audit_link_wait(struct api *a, struct audit_wait *w);
-/* Says goodbye: what was added last is announced. */
-void audit_link_stop(struct api *a);
-
 int audit_start(struct api *a, struct err *e) MUST_CHECK;
+/* From here on there is a scribe. */
+void audit_connect(struct api *a);
 void audit_stop(struct api *a);
 /* {"up", "entries", "spool_bytes"} for GET /v1/host. */
 json_t *audit_json(const struct api *a);

@@ -32,7 +32,8 @@ struct reader {
 	uint64_t segment; /* 0: none yet */
 	uint64_t at;
 	uint64_t sent;
-	uint64_t from; /* number of the first record that is wanted */
+	uint64_t from;     /* number of the first record that is wanted */
+	uint64_t from_seq; /* ... of other writers: behind this entry */
 	struct timer step;
 	bool full; /* the client takes no more at the moment */
 };
@@ -136,7 +137,7 @@ static int next_file(struct reader *r)
 	size_t i;
 
 	/* The usual case: it is the one that is being written. */
-	if (r->segment && r->segment == r->api->audit.segment)
+	if (r->segment && r->segment == r->api->audit.w.segment)
 		return 0;
 	dir_fd = open_log(r->api);
 	if (dir_fd < 0)
@@ -159,7 +160,8 @@ static bool wanted(const struct reader *r, const struct entry *e)
 {
 	const struct event_filter *f = &r->f;
 
-	if (e->seq <= f->after || e->spool < r->from)
+	if (e->seq <= f->after ||
+	    (e->source.p ? e->seq <= r->from_seq : e->spool < r->from))
 		return false;
 	if (*f->project && !span_is(e->project, f->project))
 		return false;
@@ -308,7 +310,8 @@ void events_send(struct api *a, struct http_conn *c,
 	r->f = *f;
 	r->fd = -1;
 	/* What was done before may still be on its way into the log. */
-	r->from = f->from_now ? a->audit.next : 0;
+	r->from = f->from_now ? a->audit.w.spool.next : 0;
+	r->from_seq = f->from_now ? a->audit.w.seq : 0;
 	list_add(&a->events.readers, &r->node);
 	a->events.n++;
 	http_own(c, r, on_gone);

@@ -178,12 +178,12 @@ static const struct process_ops inside_ops = {
 
 static void write_inside(struct box_gate *g, const char *ca)
 {
-	const char *argv[] = { "host.door", NULL }, *env[] = { NULL };
+	const char *argv[] = { "host.door", "/", NULL }, *env[] = { NULL };
 	const struct spawn sp = { .flags = SPAWN_BUILTIN | SPAWN_STDIN,
 				  .user = "",
 				  .cwd = "/",
 				  .tag = "",
-				  .argc = 1,
+				  .argc = 2,
 				  .argv = argv,
 				  .env = env };
 	struct err e = { 0 };

@@ -186,7 +186,7 @@ static void start(struct api *a)
 		die("install the system-call filter: %s", strerror(-r));
 	if (warden_start(&a->warden, &a->loop, a->conf.run_dir, &e) < 0)
 		die("%s", e.msg);
-	audit_link_start(a);
+	audit_connect(a);
 }
 
 int main(int argc, char **argv)

@@ -106,11 +106,11 @@ void metrics_text(const struct api *a, struct buf *out)
 	one(out, "agent_faults_total", "counter",
 	    "agents that broke the protocol", m->agent_faults);
 	one(out, "log_up", "gauge", "whether the log's writer answers",
-	    a->audit.up);
+	    a->audit.w.up);
 	one(out, "log_entries", "gauge", "the number of the last entry",
-	    a->audit.seq);
+	    a->audit.w.seq);
 	one(out, "log_spool_bytes", "gauge", "what waits for the log",
-	    a->audit.size);
+	    spool_file_bytes(&a->audit.w.spool));
 	one(out, "log_missed", "gauge", "entries that could not be kept",
 	    a->audit.missed);
 	one(out, "warden_up", "gauge", "whether the warden answers",

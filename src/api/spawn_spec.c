@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/door_env.h"
 #include "base/auto.h"
 
 static bool has_var(const struct spawn *s, const char *key)
@@ -16,24 +17,42 @@ static bool has_var(const struct spawn *s, const char *key)
 	return false;
 }
 
+/* "K=V" NUL; how many it was. */
+static size_t add_var(struct buf *text, const char *key, const char *value)
+{
+	buf_printf(text, "%s=%s", key, value);
+	buf_add(text, "", 1);
+	return 1;
+}
+
+static size_t add_door(struct buf *text, const struct spawn *s,
+		       const struct spec *spec)
+{
+	const struct door_var *v;
+	size_t added = 0;
+
+	for (v = door_vars; spec_has_door(spec) && v->name; v++)
+		if (!has_var(s, v->name) &&
+		    !json_object_get(spec->env, v->name))
+			added += add_var(text, v->name, v->value);
+	return added;
+}
+
 /*
- * `both` gets the variables of the request and then those of `env`, whose
- * strings live in `text` as "K=V" NUL "K=V" NUL ...
+ * `both` gets the variables of the request, then those of the spec, then those
+ * of its door; the strings of the latter live in `text`.
  */
-static void join_vars(const struct spawn *s, json_t *env, struct spawn *both,
-		      struct buf *text)
+static void join_vars(const struct spawn *s, const struct spec *spec,
+		      struct spawn *both, struct buf *text)
 {
 	size_t added = 0, i;
 	const char *key, *at;
 	json_t *v;
 
-	json_object_foreach (env, key, v) {
-		if (has_var(s, key))
-			continue;
-		buf_printf(text, "%s=%s", key, json_string_value(v));
-		buf_add(text, "", 1);
-		added++;
-	}
+	json_object_foreach (spec->env, key, v)
+		if (!has_var(s, key))
+			added += add_var(text, key, json_string_value(v));
+	added += add_door(text, s, spec);
 	both->envc = s->envc + added;
 	both->env = xcalloc(both->envc + 1, sizeof(*both->env));
 	for (i = 0; i < s->envc; i++)
@@ -56,9 +75,10 @@ int spawn_put_spec(struct buf *out, uint32_t channel, const struct spawn *s,
 		both.user = spec->user;
 	if ((!s->cwd || *s->cwd == '\0') && !(s->flags & SPAWN_BUILTIN))
 		both.cwd = spec->workdir;
-	if ((s->flags & SPAWN_BUILTIN) || json_object_size(spec->env) == 0)
+	if ((s->flags & SPAWN_BUILTIN) ||
+	    (json_object_size(spec->env) == 0 && !spec_has_door(spec)))
 		return spawn_put(out, channel, &both);
-	join_vars(s, spec->env, &both, &text);
+	join_vars(s, spec, &both, &text);
 	r = spawn_put(out, channel, &both);
 	free(both.env);
 	return r;

@@ -257,21 +257,22 @@ static int verdict(const struct cursor *c, bool ok, const char **why)
 	return ok ? 0 : -EINVAL;
 }
 
-int entry_check_body(const char *p, size_t n, const char **why)
+int entry_read_body(const char *p, size_t n, struct entry *out,
+		    const char **why)
 {
 	struct cursor c = { .p = p, .end = p + n };
-	struct entry e = { 0 };
 	bool ok;
 
+	*out = (struct entry){ 0 };
 	if (n > ENTRY_BODY_MAX)
 		ok = fail(&c, "too large");
 	else if (!str_is_utf8(p, n))
 		ok = fail(&c, "not UTF-8");
 	else
-		ok = must(&c, "{") && members(&c, &e) && must(&c, "}");
+		ok = must(&c, "{") && members(&c, out) && must(&c, "}");
 	if (ok && c.p != c.end)
 		ok = fail(&c, "bytes behind its end");
-	if (ok && span_starts(e.type, ENTRY_OWN_TYPES))
+	if (ok && span_starts(out->type, ENTRY_OWN_TYPES))
 		ok = fail(&c, "a type of the log's own");
 	return verdict(&c, ok, why);
 }
@@ -279,9 +280,10 @@ int entry_check_body(const char *p, size_t n, const char **why)
 static bool whole(struct cursor *c, const char *line, struct entry *e)
 {
 	if (!must(c, "{\"seq\":") || !number(c, &e->seq) || !must(c, ",") ||
-	    !members(c, e) || !must(c, ",\"spool\":") ||
-	    !number(c, &e->spool) || !must(c, ",\"prev\":") ||
-	    !hex(c, &e->prev, HASH_HEX))
+	    !members(c, e) ||
+	    (take(c, ",\"source\":") && !word(c, &e->source, ENTRY_WORD_MAX)) ||
+	    !must(c, ",\"spool\":") || !number(c, &e->spool) ||
+	    !must(c, ",\"prev\":") || !hex(c, &e->prev, HASH_HEX))
 		return false;
 	e->signed_n = (size_t)(c->p - line);
 	if (take(c, ",\"signature\":") && !hex(c, &e->signature, SIGNATURE_HEX))
@@ -322,11 +324,13 @@ bool span_starts(struct span s, const char *prefix)
 	return s.p && s.n >= n && memcmp(s.p, prefix, n) == 0;
 }
 
-void entry_begin(struct buf *out, uint64_t seq, const char *body, size_t n,
-		 uint64_t spool, const char *prev)
+void entry_begin(struct buf *out, uint64_t seq, const struct entry_from *from,
+		 const char *prev)
 {
 	buf_printf(out, "{\"seq\":%llu,", (unsigned long long)seq);
-	buf_add(out, body + 1, n - 2); /* without its braces */
+	buf_add(out, from->body + 1, from->n - 2); /* without its braces */
+	if (from->source)
+		buf_printf(out, ",\"source\":\"%s\"", from->source);
 	buf_printf(out, ",\"spool\":%llu,\"prev\":\"%s\"",
-		   (unsigned long long)spool, prev);
+		   (unsigned long long)from->spool, prev);
 }

@@ -144,7 +144,7 @@ static int last_from(struct line_reader *r, char line[ENTRY_LINE_MAX],
 	int rc, found = 0;
 
 	while ((rc = lines_next(r, &s)) > 0 && s.p) {
-		if (entry_parse(s.p, s.n, out, &why) < 0)
+		if (entry_parse(s.p, s.n, out, &why) < 0 || out->source.p)
 			continue;
 		memcpy(line, s.p, s.n);
 		line[s.n] = '\0';
@@ -155,22 +155,26 @@ static int last_from(struct line_reader *r, char line[ENTRY_LINE_MAX],
 	return rc < 0 && rc != -EBADMSG ? rc : found;
 }
 
-/* It is at the end; only a damaged file is read as a whole. */
+/*
+ * It is near the end: a signed one comes at least every thousand entries. Only
+ * a damaged file is read as a whole.
+ */
 static int last_of(int fd, char line[ENTRY_LINE_MAX], struct entry *out)
 {
-	uint64_t starts[2] = { 0, 0 };
+	static const int64_t windows[] = { 2 * ENTRY_LINE_MAX, 1 << 20,
+					   INT64_MAX };
 	struct stat st;
-	int i, r = 0;
+	size_t i;
+	int r = 0;
 
 	if (fstat(fd, &st) < 0)
 		return -errno;
-	if (st.st_size > 2 * ENTRY_LINE_MAX)
-		starts[0] = (uint64_t)st.st_size - 2 * ENTRY_LINE_MAX;
-	for (i = 0; i < 2 && r == 0; i++) {
+	for (i = 0; i < sizeof(windows) / sizeof(*windows) && r == 0; i++) {
 		struct line_reader lines;
 
 		lines_init(&lines, fd);
-		lines.at = starts[i];
+		if (st.st_size > windows[i])
+			lines.at = (uint64_t)(st.st_size - windows[i]);
 		r = last_from(&lines, line, out);
 		lines_done(&lines);
 	}

@@ -43,8 +43,9 @@ void lines_done(struct line_reader *r);
 int lines_next(struct line_reader *r, struct span *line) MUST_CHECK;
 
 /*
- * The last entry that can be read, in `line`: 1, or 0 when there is none. For
- * who only wants to know how far the log is: hashes are not checked.
+ * The last entry that can be read and is the api's or the scribe's own, in
+ * `line`: 1, or 0 when there is none. For who only wants to know how far the
+ * log is: hashes are not checked.
  */
 int segments_last(int dir_fd, char line[ENTRY_LINE_MAX], struct entry *out,
 		  struct err *e) MUST_CHECK;

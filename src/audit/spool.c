@@ -54,24 +54,40 @@ static uint64_t get_u64(const unsigned char *p)
 	return le64toh(v);
 }
 
-/* magic 8, first 8, checksum of both 4, zero 12. */
-void spool_head_put(unsigned char out[SPOOL_HEAD], uint64_t first)
+/*
+ * magic 8, first 8, checksum of both 4, checksum of start 4, start 8. One that
+ * begins right behind the head has zeros for the last two.
+ */
+void spool_head_put(unsigned char out[SPOOL_HEAD], const struct spool_head *h)
 {
 	memset(out, 0, SPOOL_HEAD);
 	memcpy(out, magic, sizeof(magic));
-	put_u64(out + 8, first);
+	put_u64(out + 8, h->first);
 	put_u32(out + 16, crc32(0, out, 16));
+	if (h->start == SPOOL_HEAD)
+		return;
+	put_u64(out + 24, h->start);
+	put_u32(out + 20, crc32(0, out + 24, 8));
 }
 
-int spool_head_get(const void *p, size_t n, uint64_t *first)
+int spool_head_get(const void *p, size_t n, struct spool_head *h)
 {
 	const unsigned char *s = p;
 
 	if (n < SPOOL_HEAD || memcmp(s, magic, sizeof(magic)) != 0 ||
 	    get_u32(s + 16) != crc32(0, s, 16))
 		return -EBADMSG;
-	*first = get_u64(s + 8);
-	return *first > 0 && *first <= SPOOL_NUMBER_MAX ? 0 : -EBADMSG;
+	h->first = get_u64(s + 8);
+	h->start = get_u64(s + 24);
+	if (h->start == 0 && get_u32(s + 20) == 0)
+		h->start = SPOOL_HEAD;
+	else if (get_u32(s + 20) != crc32(0, s + 24, 8))
+		return -EBADMSG;
+	return h->first > 0 && h->first <= SPOOL_NUMBER_MAX &&
+			       h->start >= SPOOL_HEAD &&
+			       h->start <= SPOOL_OFFSET_MAX
+		       ? 0
+		       : -EBADMSG;
 }
 
 /* length 4, checksum of number and body 4, number 8, body. */

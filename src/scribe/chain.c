@@ -22,19 +22,23 @@ static void finish_line(struct chain *c, size_t from)
 
 static void say(struct chain *c, const char *type, const char *data)
 {
-	char body[1024], stamp[CLOCK_STAMP], sig[SIGNATURE_HEX + 1];
+	static struct buf body;
+	char stamp[CLOCK_STAMP], sig[SIGNATURE_HEX + 1];
 	size_t from = buf_len(&c->out);
-	int n;
+	struct entry_from own;
 
 	clock_stamp(clock_wall_ms(), stamp);
-	n = snprintf(body, sizeof(body),
-		     "{\"time\":\"%s\",\"type\":\"%s\",\"sandbox\":null,"
-		     "\"project\":null,\"who\":null,\"request\":null,"
-		     "\"data\":{%.500s%s\"key\":\"%s\"}}",
-		     stamp, type, data, *data ? "," : "", c->key.public);
+	buf_clear(&body);
+	buf_printf(&body,
+		   "{\"time\":\"%s\",\"type\":\"%s\",\"sandbox\":null,"
+		   "\"project\":null,\"who\":null,\"request\":null,"
+		   "\"data\":{%s%s\"key\":\"%s\"}}",
+		   stamp, type, data, *data ? "," : "", c->key.public);
+	own = (struct entry_from){ .body = buf_data(&body),
+				   .n = buf_len(&body),
+				   .spool = writers_api(&c->writers)->now };
 	c->now.seq++;
-	entry_begin(&c->out, c->now.seq, body, (size_t)n, c->now.spool,
-		    c->now.hash);
+	entry_begin(&c->out, c->now.seq, &own, c->now.hash);
 	sign_closed(&c->key, buf_data(&c->out) + from, buf_len(&c->out) - from,
 		    sig);
 	buf_printf(&c->out, ",\"signature\":\"%s\"", sig);
@@ -47,10 +51,18 @@ static void say(struct chain *c, const char *type, const char *data)
 
 void chain_start(struct chain *c)
 {
+	struct buf list = { 0 };
+	unsigned at = 0;
+
 	if (c->fd >= 0 || buf_len(&c->out) > 0)
 		return;
 	c->segment = c->now.seq + 1;
 	say(c, "log.start", c->note);
+	while (writers_list(&c->writers, &at, &list)) {
+		say(c, "log.writers", buf_str(&list));
+		buf_clear(&list);
+	}
+	buf_done(&list);
 }
 
 void chain_say(struct chain *c, const char *type, const char *data)
@@ -59,15 +71,22 @@ void chain_say(struct chain *c, const char *type, const char *data)
 	say(c, type, data);
 }
 
-void chain_add(struct chain *c, const char *body, size_t n, uint64_t spool)
+void chain_add(struct chain *c, struct writer *w, const char *body, size_t n,
+	       uint64_t number)
 {
+	bool api = w == writers_api(&c->writers);
+	const struct entry_from it = { .body = body,
+				       .n = n,
+				       .source = api ? NULL : w->name,
+				       .spool = number };
 	size_t from;
 
 	chain_start(c);
 	from = buf_len(&c->out);
 	c->now.seq++;
-	c->now.spool = spool;
-	entry_begin(&c->out, c->now.seq, body, n, spool, c->now.hash);
+	w->now = number;
+	w->seq = c->now.seq;
+	entry_begin(&c->out, c->now.seq, &it, c->now.hash);
 	finish_line(c, from);
 	if (++c->loose >= CHAIN_SIGN_EACH)
 		say(c, "log.head", "");
@@ -105,6 +124,7 @@ static void forget(struct chain *c)
 
 	buf_clear(&c->out);
 	c->now = c->written;
+	writers_forget(&c->writers);
 	c->loose = CHAIN_SIGN_EACH; /* we do not know: sign soon */
 	c->head_due = false;
 	if (c->fd < 0)
@@ -148,6 +168,7 @@ int chain_write(struct chain *c, struct err *e)
 	}
 	buf_clear(&c->out);
 	c->written = c->now;
+	writers_written(&c->writers);
 	return 0;
 }
 
@@ -180,6 +201,7 @@ int chain_sync(struct chain *c, struct err *e)
 		return err_sys(e, "sync the log");
 	}
 	c->synced = c->written;
+	writers_synced(&c->writers);
 	/* A full disk must not stop us here: the next sync tries again. */
 	if (c->head_due && buf_len(&c->out) == 0 && write_head(c, &head) < 0)
 		log_err("%s, trying again", head.msg);

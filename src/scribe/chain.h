@@ -7,9 +7,10 @@
  * a write fails, everything since the last one that worked is forgotten: the
  * spool still has it.
  *
- * Every file starts with a signed entry (log.start), and signed ones (log.head)
- * follow at intervals. The file `head` has the last signed entry that is on
- * disk: what is missing at the end of the log is noticed by it.
+ * Every file starts with a signed entry (log.start), behind which others name
+ * the writers (log.writers), and signed ones (log.head) follow at intervals.
+ * The file `head` has the last signed entry that is on disk: what is missing at
+ * the end of the log is noticed by it.
  */
 #pragma once
 
@@ -17,6 +18,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "scribe/sign.h"
+#include "scribe/writers.h"
 
 enum {
 	CHAIN_SIGN_EACH = 1000, /* entries without a signed one between them */
@@ -24,7 +26,7 @@ enum {
 
 /* The state behind an entry. */
 struct chain_pos {
-	uint64_t seq, spool;
+	uint64_t seq;
 	char hash[HASH_HEX + 1];
 };
 
@@ -39,6 +41,7 @@ struct chain {
 	struct chain_pos now;     /* with what is in `out` */
 	struct chain_pos written; /* in the file */
 	struct chain_pos synced;  /* on disk */
+	struct writers writers;
 	struct buf out;
 	bool broken;     /* a sync failed: nobody knows what is on disk */
 	unsigned loose;  /* entries behind the last signed one */
@@ -58,8 +61,9 @@ void chain_done(struct chain *c);
 
 /* Begins a file (log.start), unless there is one to go on with. */
 void chain_start(struct chain *c);
-/* A body that entry_check_body() found good. */
-void chain_add(struct chain *c, const char *body, size_t n, uint64_t spool);
+/* A record of a writer whose body entry_read_body() found good. */
+void chain_add(struct chain *c, struct writer *w, const char *body, size_t n,
+	       uint64_t number);
 /* An entry of our own, signed; `data` is members of an object, or "". */
 void chain_say(struct chain *c, const char *type, const char *data);
 /* A signed entry over all that came before, if there is any such. */

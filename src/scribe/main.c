@@ -76,7 +76,11 @@ static int verify(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-	static struct scribe s = { .listen_fd = -1, .dir_fd = -1 };
+	static struct scribe s = {
+		.api = { .fd = -1, .max = API_CONNS_MAX },
+		.gate = { .fd = -1, .max = GATE_CONNS_MAX },
+		.dir_fd = -1,
+	};
 	int r;
 
 	log_init("scribe", LOG_INFO);

@@ -36,12 +36,19 @@ struct tail {
 static void set_pos(struct chain_pos *p, const struct entry *e)
 {
 	p->seq = e->seq;
-	p->spool = e->spool;
 	memcpy(p->hash, e->hash.p, HASH_HEX);
 	p->hash[HASH_HEX] = '\0';
 }
 
-static int read_tail(int fd, struct tail *t, struct err *e)
+/* What only the scribe may say counts when it has signed it. */
+static void learn(struct chain *c, const char *line, const struct entry *e)
+{
+	writers_learn(&c->writers, e);
+	if (writers_are_told(e) && entry_signed_by(line, e, c->key.public))
+		writers_hear(&c->writers, e);
+}
+
+static int read_tail(struct chain *c, int fd, struct tail *t, struct err *e)
 {
 	struct line_reader lines;
 	struct stat st;
@@ -65,6 +72,7 @@ static int read_tail(int fd, struct tail *t, struct err *e)
 		t->end = lines.at;
 		t->loose = entry.signature.p == NULL;
 		set_pos(&t->pos, &entry);
+		learn(c, s.p, &entry);
 	}
 	lines_done(&lines);
 	/* Longer than a line without an end: not ours, or a hole of zeros. */
@@ -100,7 +108,7 @@ static int take_up(struct chain *c, uint64_t first, bool last, struct err *e)
 	segment_name(first, name);
 	if (fd < 0)
 		return err_set(e, -fd, "open %s: %s", name, strerror(-fd));
-	if (read_tail(fd, &t, e) < 0)
+	if (read_tail(c, fd, &t, e) < 0)
 		return err_wrap(e, "%s", name);
 	if (t.found)
 		c->now = c->written = c->synced = t.pos;
@@ -170,6 +178,7 @@ static void check_head(struct chain *c)
 	snprintf(c->note, sizeof(c->note), "\"missing\":%llu",
 		 (unsigned long long)(head.seq - c->now.seq));
 	set_pos(&c->now, &head);
+	learn(c, line, &head);
 	c->written = c->synced = c->now;
 	buf_clear(&c->out);
 	auto_close(&c->fd);
@@ -185,6 +194,7 @@ int chain_open(struct chain *c, int dir_fd, uint64_t segment_bytes,
 			     .segment_bytes = segment_bytes };
 	memset(c->now.hash, '0', HASH_HEX);
 	c->written = c->synced = c->now;
+	writers_init(&c->writers);
 	if (sign_load(dir_fd, &c->key, e) < 0)
 		return err_wrap(e, "the log's key");
 	if (find_end(c, &newest, e) < 0)

@@ -1,7 +1,8 @@
 /*
  * The scribe: the only role that writes the log, and the only one that has its
- * key. It reads what the api left in its spool as an attacker's bytes, adds
- * what passes to the chain, and says how far it is.
+ * key. It reads what the writers (the api, the gate's doors) left in their
+ * spools as an attacker's bytes, adds what passes to the chain, and tells each
+ * how far it is.
  */
 #pragma once
 
@@ -16,19 +17,28 @@ enum {
 	SIGN_MS = 5000,        /* at most, from an entry to a signed one */
 	RETRY_MS = 1000,       /* after a full disk */
 	KEEP_MS = 3600000,     /* between looks for files that are too old */
-	FEED_MAX = 256 * 1024, /* bytes of the spool in one turn */
-	CONNS_MAX = 4,
+	FEED_MAX = 256 * 1024, /* bytes of spools in one turn, shared ... */
+	FEED_MIN = 32 * 1024,  /* ... but each has so many */
+	API_CONNS_MAX = 4,
+	GATE_CONNS_MAX = SCRIBE_WRITERS_MAX,
+	FILES_MAX = 2 * (API_CONNS_MAX + GATE_CONNS_MAX) + 64,
+};
+
+/* A socket that writers come by. */
+struct door {
+	int fd; /* until it is watched */
+	struct io io;
+	unsigned n, max; /* connections */
 };
 
 struct scribe {
 	struct conf conf;
-	uid_t api_uid;
-	int listen_fd; /* until it is watched */
+	uid_t api_uid, gate_uid;
+	struct door api, gate;
 	int dir_fd;
 	struct loop loop;
-	struct io listen_io, signal_io;
+	struct io signal_io;
 	struct list conns;
-	unsigned n_conns;
 	struct chain chain;
 	struct keep keep;
 	struct timer feed, sync, sign, prune;

@@ -1,10 +1,11 @@
 /*
- * The api's connection: what it says about its spool, and the reading of it.
+ * The writers' connections: what they say about their spools, and the reading
+ * of those, of each in its turn.
  *
  * The spool is read from its start after each hello; records whose number the
  * log has already are passed over. A body that is not an entry is not written
  * but noted (log.refused), numbers that are missing too (log.gap); a record
- * that is not one ends the connection, and the api looks at its file again.
+ * that is not one ends the connection, and its writer looks at its file again.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -21,6 +22,7 @@
 #include "base/auto.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "scribe/role.h"
 #include "scribe/scribe.h"
 #include "wire/scribe.h"
 
@@ -33,11 +35,16 @@ enum {
 struct conn {
 	struct list node;
 	struct scribe *s;
+	struct door *door;
+	uid_t uid;
 	struct io io;
-	int spool_fd;     /* -1 before its hello */
-	uint64_t at, end; /* of the spool: read up to, whole up to */
-	bool sync;        /* somebody waits for the disk */
+	const struct role *role; /* NULL before its hello */
+	struct writer *writer;
+	int spool_fd;
+	uint64_t start, at, end; /* of the spool: read up to, whole up to */
+	bool sync;               /* somebody waits for the disk */
 	bool ack_due;
+	uint64_t written, synced, seq; /* as it was told */
 	struct deferred gone;
 };
 
@@ -53,7 +60,9 @@ static void conn_close(struct conn *c)
 	io_close(&c->s->loop, &c->io);
 	auto_close(&c->spool_fd);
 	list_del(&c->node);
-	c->s->n_conns--;
+	c->door->n--;
+	if (c->writer && c->writer != writers_api(&c->s->chain.writers))
+		c->writer->busy = false;
 	loop_defer(&c->s->loop, &c->gone, conn_free);
 }
 
@@ -63,8 +72,8 @@ static void send_ack(struct conn *c)
 	struct scribe_msg m = {
 		.version = SCRIBE_VERSION,
 		.op = SCRIBE_ACK,
-		.written = ch->written.spool,
-		.synced = ch->synced.spool,
+		.written = c->writer->written,
+		.synced = c->writer->synced,
 		.seq = ch->written.seq,
 		.segment = ch->segment,
 	};
@@ -72,8 +81,21 @@ static void send_ack(struct conn *c)
 
 	/* A full socket: the newest numbers go when there is room. */
 	c->ack_due = n == -EAGAIN;
+	c->written = m.written;
+	c->synced = m.synced;
+	c->seq = m.seq;
 	io_set(&c->s->loop, &c->io,
 	       EPOLLIN | (c->ack_due ? (uint32_t)EPOLLOUT : 0));
+}
+
+/* Only the api, for who follows the log, hears of others' entries. */
+static bool has_news(const struct conn *c)
+{
+	const struct chain *ch = &c->s->chain;
+
+	return c->writer->written != c->written ||
+	       c->writer->synced != c->synced ||
+	       (c->writer == &ch->writers.v[0] && ch->written.seq != c->seq);
 }
 
 static void ack_all(struct scribe *s)
@@ -83,7 +105,7 @@ static void ack_all(struct scribe *s)
 	list_each (n, next, &s->conns) {
 		struct conn *c = container_of(n, struct conn, node);
 
-		if (c->spool_fd >= 0)
+		if (c->role && has_news(c))
 			send_ack(c);
 	}
 }
@@ -165,42 +187,58 @@ static void end_segment(struct scribe *s)
 
 /* --- from the spool --- */
 
-static void take_record(struct chain *ch, const struct spool_record *r)
+static void note(struct conn *c, const char *type, const char *data)
 {
+	char all[320];
+
+	if (c->writer == writers_api(&c->s->chain.writers))
+		snprintf(all, sizeof(all), "%s", data);
+	else
+		snprintf(all, sizeof(all), "%s,\"source\":\"%s\"", data,
+			 c->writer->name);
+	log_err("records of the spool of %s: %s %s", c->writer->name, type,
+		data);
+	chain_say(&c->s->chain, type, all);
+}
+
+static void take_record(struct conn *c, const struct spool_record *r)
+{
+	struct writer *w = c->writer;
+	struct entry entry;
 	const char *why;
 	char data[160];
 
-	if (r->number > ch->now.spool + 1) {
+	if (r->number > w->now + 1) {
 		snprintf(data, sizeof(data), "\"from\":%llu,\"to\":%llu",
-			 (unsigned long long)ch->now.spool + 1,
+			 (unsigned long long)w->now + 1,
 			 (unsigned long long)r->number - 1);
-		log_err("records of the spool are missing: %s", data);
-		chain_say(ch, "log.gap", data);
+		note(c, "log.gap", data);
 	}
-	if (entry_check_body(r->body, r->n, &why) == 0) {
-		chain_add(ch, r->body, r->n, r->number);
-		return;
+	if (entry_read_body(r->body, r->n, &entry, &why) == 0) {
+		if (role_may_send(c->role, entry.type)) {
+			chain_add(&c->s->chain, w, r->body, r->n, r->number);
+			return;
+		}
+		why = "a type that is not its own";
 	}
-	log_err("record %llu of the spool is not an entry: %s",
-		(unsigned long long)r->number, why);
-	ch->now.spool = r->number;
+	w->now = r->number;
 	snprintf(data, sizeof(data), "\"number\":%llu,\"why\":\"%s\"",
 		 (unsigned long long)r->number, why);
-	chain_say(ch, "log.refused", data);
+	note(c, "log.refused", data);
 }
 
 /* What is whole in `n` bytes: how many were taken, or -EBADMSG. */
-static ssize_t take_records(struct chain *ch, const char *p, size_t n)
+static ssize_t take_records(struct conn *c, const char *p, size_t n)
 {
 	struct spool_record r;
 	size_t at = 0;
 	int rc;
 
 	while ((rc = spool_get(p + at, n - at, &r)) > 0) {
-		if (r.number > ch->now.spool + GAP_MAX)
+		if (r.number > c->writer->now + GAP_MAX)
 			return -EBADMSG;
-		if (r.number > ch->now.spool)
-			take_record(ch, &r);
+		if (r.number > c->writer->now)
+			take_record(c, &r);
 		at += r.size;
 	}
 	return rc < 0 ? rc : (ssize_t)at;
@@ -222,10 +260,10 @@ static int read_piece(struct conn *c)
 	while (n < 0 && errno == EINTR);
 	if (n < 0)
 		return -errno;
-	used = take_records(&c->s->chain, piece, (size_t)n);
+	used = take_records(c, piece, (size_t)n);
 	if (used < 0)
 		return (int)used;
-	if (used == 0) /* the api has said that they are whole */
+	if (used == 0) /* it has said that they are whole */
 		return -EBADMSG;
 	c->at += (uint64_t)used;
 	return c->at < c->end;
@@ -238,38 +276,59 @@ static void start_over(struct scribe *s)
 {
 	struct list *n, *next;
 
-	list_each (n, next, &s->conns)
-		container_of(n, struct conn, node)->at = SPOOL_HEAD;
+	list_each (n, next, &s->conns) {
+		struct conn *c = container_of(n, struct conn, node);
+
+		c->at = c->start;
+	}
 	timer_set(&s->loop, &s->feed, RETRY_MS, on_feed);
 }
 
-static bool read_spool(struct conn *c)
+static bool read_spool(struct conn *c, uint64_t most)
 {
 	uint64_t from = c->at;
 	int r = 1;
 
-	while (r > 0 && c->at - from < FEED_MAX)
+	while (r > 0 && c->at - from < most)
 		r = read_piece(c);
 	if (r < 0) {
-		log_err("read the spool at %llu: %s, closing the connection",
-			(unsigned long long)c->at, strerror(-r));
+		log_err("read the spool of %s at %llu: %s, closing the "
+			"connection",
+			c->writer->name, (unsigned long long)c->at,
+			strerror(-r));
 		conn_close(c);
 	}
 	return r > 0;
+}
+
+/* What one of those that have something may bring in this turn. */
+static uint64_t share(struct scribe *s)
+{
+	struct list *n, *next;
+	uint64_t busy = 1, most;
+
+	list_each (n, next, &s->conns) {
+		const struct conn *c = container_of(n, struct conn, node);
+
+		busy += c->at < c->end;
+	}
+	most = FEED_MAX / busy;
+	return most < FEED_MIN ? FEED_MIN : most;
 }
 
 /* One turn's worth; true when there is more. */
 static bool feed(struct scribe *s)
 {
 	struct list *n, *next;
+	uint64_t most = share(s);
 	bool more = false, sync = false;
 
 	list_each (n, next, &s->conns) {
 		struct conn *c = container_of(n, struct conn, node);
 
-		if (c->spool_fd < 0)
+		if (!c->role)
 			continue;
-		if (read_spool(c)) {
+		if (read_spool(c, most)) {
 			more = true;
 		} else if (c->sync) {
 			sync = true;
@@ -306,7 +365,7 @@ static int spool_ok(int fd)
 								     : -EBADF;
 }
 
-/* There is one api: a new connection ends what is left of the last one. */
+/* A new connection of a writer ends what is left of the last one. */
 static void close_others(struct conn *c)
 {
 	struct list *n, *next;
@@ -314,49 +373,96 @@ static void close_others(struct conn *c)
 	list_each (n, next, &c->s->conns) {
 		struct conn *other = container_of(n, struct conn, node);
 
-		if (other != c)
+		if (other != c && other->writer == c->writer)
 			conn_close(other);
 	}
 }
 
-static int on_message(struct conn *c, const struct scribe_msg *m, int *fd)
+/* Once for each connection: who it is. */
+static int take_name(struct conn *c, const char *name)
 {
-	bool hello = c->spool_fd >= 0;
+	char gone[SCRIBE_NAME], data[SCRIBE_NAME + 16];
 
-	if (m->version != SCRIBE_VERSION)
+	c->role = role_find(c->s, c->uid, name);
+	if (!c->role) {
+		log_warn("user %u asks to write as somebody else",
+			 (unsigned)c->uid);
+		return -EPERM;
+	}
+	c->writer = writers_get(&c->s->chain.writers, name, gone);
+	if (!c->writer) {
+		c->role = NULL;
+		return -EUSERS;
+	}
+	if (*gone) {
+		snprintf(data, sizeof(data), "\"source\":\"%s\"", gone);
+		chain_say(&c->s->chain, "log.forget", data);
+	}
+	close_others(c);
+	c->writer->busy = true;
+	return 0;
+}
+
+static int on_hello(struct conn *c, const struct scribe_hello *h, int *fd)
+{
+	int r = 0;
+
+	if (!c->role)
+		r = take_name(c, h->name);
+	else if (strcmp(h->name, c->writer->name) != 0)
+		r = -EBADMSG;
+	if (r == 0)
+		r = spool_ok(*fd);
+	if (r < 0)
+		return r;
+	auto_close(&c->spool_fd);
+	c->spool_fd = take_fd(fd);
+	c->start = h->msg.end ? h->msg.end : SPOOL_HEAD;
+	c->at = c->end = c->start;
+	send_ack(c);
+	return 0;
+}
+
+static int on_poke(struct conn *c, const struct scribe_msg *m)
+{
+	if (!c->role || m->end < c->at || m->end - c->start > END_MAX)
+		return -EBADMSG;
+	c->end = m->end;
+	c->sync |= (m->flags & SCRIBE_SYNC) != 0;
+	if (c->s->feed.slot == 0)
+		feed(c->s);
+	return 0;
+}
+
+static int on_message(struct conn *c, struct scribe_hello *h, size_t n, int *fd)
+{
+	const struct scribe_msg *m = &h->msg;
+
+	if ((n != sizeof(*m) && n != sizeof(*h)) ||
+	    m->version != SCRIBE_VERSION || m->end > SPOOL_OFFSET_MAX)
 		return -EPROTO;
-	if (m->op == SCRIBE_HELLO && spool_ok(*fd) == 0) {
-		auto_close(&c->spool_fd);
-		c->spool_fd = take_fd(fd);
-		c->at = c->end = SPOOL_HEAD;
-		close_others(c);
-		send_ack(c);
-		return 0;
-	}
-	if (m->op == SCRIBE_POKE && hello && m->end >= c->at &&
-	    m->end <= END_MAX) {
-		c->end = m->end;
-		c->sync |= (m->flags & SCRIBE_SYNC) != 0;
-		if (c->s->feed.slot == 0)
-			feed(c->s);
-		return 0;
-	}
-	return -EBADMSG;
+	if (n == sizeof(*m))
+		snprintf(h->name, sizeof(h->name), "api");
+	if (h->name[sizeof(h->name) - 1] != '\0')
+		return -EBADMSG;
+	if (m->op == SCRIBE_HELLO && (m->end == 0 || m->end >= SPOOL_HEAD))
+		return on_hello(c, h, fd);
+	return m->op == SCRIBE_POKE ? on_poke(c, m) : -EBADMSG;
 }
 
 /* One message; false when there is none, or no connection any more. */
 static bool take_message(struct conn *c)
 {
-	struct scribe_msg m;
+	struct scribe_hello h;
 	int fds[FD_PASS_MAX], i, r;
-	ssize_t n = recv_msg_fds(c->io.fd, &m, sizeof(m), fds);
+	ssize_t n = recv_msg_fds(c->io.fd, &h, sizeof(h), fds);
 
 	if (n == -EAGAIN)
 		return false;
-	r = n == sizeof(m) ? on_message(c, &m, &fds[0]) : (int)n;
+	r = n > 0 ? on_message(c, &h, (size_t)n, &fds[0]) : -ECONNRESET;
 	for (i = 0; i < FD_PASS_MAX; i++)
 		auto_close(&fds[i]);
-	if (n != sizeof(m) || r < 0) {
+	if (r < 0) {
 		if (n > 0)
 			log_warn("a message that is not one, closing the "
 				 "connection");
@@ -376,36 +482,56 @@ static void on_conn(struct io *io, uint32_t events)
 			;
 }
 
-static bool peer_allowed(const struct scribe *s, int fd)
+static bool peer_allowed(const struct scribe *s, int fd, uid_t *uid)
 {
 	struct ucred cred;
 	socklen_t n = sizeof(cred);
 
-	return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &n) == 0 &&
-	       (cred.uid == 0 || cred.uid == s->api_uid);
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &n) < 0)
+		return false;
+	*uid = cred.uid;
+	return cred.uid == 0 || cred.uid == s->api_uid ||
+	       cred.uid == s->gate_uid;
 }
 
-static void on_accept(struct io *io, uint32_t events)
+static void take_conn(struct scribe *s, struct door *d)
 {
-	struct scribe *s = container_of(io, struct scribe, listen_io);
-	int fd = accept4(io->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	int fd = accept4(d->io.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 	struct conn *c;
+	uid_t uid;
 
-	(void)events;
 	if (fd < 0)
 		return;
-	if (s->n_conns >= CONNS_MAX || !peer_allowed(s, fd)) {
+	if (d->n >= d->max || !peer_allowed(s, fd, &uid)) {
 		log_warn("connection refused");
 		close(fd);
 		return;
 	}
 	c = xcalloc(1, sizeof(*c));
 	c->s = s;
+	c->door = d;
+	c->uid = uid;
 	c->spool_fd = -1;
 	list_add(&s->conns, &c->node);
-	s->n_conns++;
+	d->n++;
 	if (io_add(&s->loop, &c->io, fd, EPOLLIN, on_conn) < 0)
 		conn_close(c);
+}
+
+static void on_api(struct io *io, uint32_t events)
+{
+	struct scribe *s = container_of(io, struct scribe, api.io);
+
+	(void)events;
+	take_conn(s, &s->api);
+}
+
+static void on_gate(struct io *io, uint32_t events)
+{
+	struct scribe *s = container_of(io, struct scribe, gate.io);
+
+	(void)events;
+	take_conn(s, &s->gate);
 }
 
 static void on_signal(struct io *io, uint32_t events)
@@ -437,8 +563,11 @@ int serve_start(struct scribe *s, struct err *e)
 	if (r == 0)
 		r = catch_signals(s);
 	if (r == 0)
-		r = io_add(&s->loop, &s->listen_io, take_fd(&s->listen_fd),
-			   EPOLLIN, on_accept);
+		r = io_add(&s->loop, &s->api.io, take_fd(&s->api.fd), EPOLLIN,
+			   on_api);
+	if (r == 0)
+		r = io_add(&s->loop, &s->gate.io, take_fd(&s->gate.fd), EPOLLIN,
+			   on_gate);
 	if (r < 0)
 		return err_set(e, -r, "event loop: %s", strerror(-r));
 	chain_start(&s->chain);
@@ -452,7 +581,7 @@ void serve_stop(struct scribe *s)
 {
 	struct list *n, *next;
 
-	/* The api has stopped before us: its last words are here. */
+	/* The writers have stopped before us: their last words are here. */
 	list_each (n, next, &s->conns) {
 		struct conn *c = container_of(n, struct conn, node);
 
@@ -465,7 +594,8 @@ void serve_stop(struct scribe *s)
 		do_sync(s);
 	list_each (n, next, &s->conns)
 		conn_close(container_of(n, struct conn, node));
-	io_close(&s->loop, &s->listen_io);
+	io_close(&s->loop, &s->api.io);
+	io_close(&s->loop, &s->gate.io);
 	io_close(&s->loop, &s->signal_io);
 	loop_done(&s->loop);
 	chain_done(&s->chain);

@@ -64,12 +64,29 @@ static int top_dir(const char *path, struct err *e)
 	return fd < 0 ? err_sys(e, "open %s", path) : fd;
 }
 
-/* run_dir/roles is as the warden makes it: whoever comes first. */
-static int make_socket(struct scribe *s, struct err *e)
+/* `dir_fd`/scribe.sock, for this group. */
+static int make_socket(int dir_fd, gid_t gid, struct err *e)
 {
-	AUTO_CLOSE int run_fd = top_dir(s->conf.run_dir, e), roles_fd = -1;
+	AUTO_CLOSE int fd =
+		unix_listen_at(dir_fd, "scribe.sock", SOCK_SEQPACKET, 0660);
+
+	if (fd < 0)
+		return err_set(e, -fd, "listen on scribe.sock: %s",
+			       strerror(-fd));
+	if (fchownat(dir_fd, "scribe.sock", 0, gid, 0) < 0)
+		return err_sys(e, "set the owner of scribe.sock");
+	return take_fd(&fd);
+}
+
+/*
+ * run_dir/roles is as the warden makes it, run_dir/roles/log as the gate's
+ * keeper does: whoever comes first.
+ */
+static int make_sockets(struct scribe *s, gid_t gate_gid, struct err *e)
+{
+	AUTO_CLOSE int run_fd = top_dir(s->conf.run_dir, e), roles_fd = -1,
+		       log_fd = -1;
 	const struct group *g = getgrnam(s->conf.group);
-	int fd;
 
 	if (run_fd < 0)
 		return run_fd;
@@ -81,30 +98,29 @@ static int make_socket(struct scribe *s, struct err *e)
 	roles_fd = own_dir(run_fd, "roles", 0, g->gr_gid, 0750, e);
 	if (roles_fd < 0)
 		return roles_fd;
-	fd = unix_listen_at(roles_fd, "scribe.sock", SOCK_SEQPACKET, 0660);
-	if (fd < 0)
-		return err_set(e, -fd, "listen on scribe.sock: %s",
-			       strerror(-fd));
-	if (fchownat(roles_fd, "scribe.sock", 0, g->gr_gid, 0) < 0) {
-		err_sys(e, "set the owner of scribe.sock");
-		close(fd);
-		return -e->code;
-	}
-	s->listen_fd = fd;
-	return 0;
+	s->api.fd = make_socket(roles_fd, g->gr_gid, e);
+	if (s->api.fd < 0)
+		return s->api.fd;
+	log_fd = own_dir(roles_fd, "log", 0, gate_gid, 0750, e);
+	if (log_fd < 0)
+		return log_fd;
+	s->gate.fd = make_socket(log_fd, gate_gid, e);
+	return s->gate.fd < 0 ? err_wrap(e, "for the gate") : 0;
 }
 
 int scribe_set_up(struct scribe *s, struct err *e)
 {
 	AUTO_CLOSE int state_fd = -1;
 	uid_t uid;
-	gid_t gid, api_gid;
+	gid_t gid, api_gid, gate_gid;
 
 	if (geteuid() != 0)
 		return err_set(e, EPERM,
 			       "needs root; it is started by " PRODUCT "d");
 	if (privs_find_user(s->conf.user, "user", &s->api_uid, &api_gid, e) <
 		    0 ||
+	    privs_find_user(s->conf.gate_user, "gate_user", &s->gate_uid,
+			    &gate_gid, e) < 0 ||
 	    privs_find_user(s->conf.log_user, "log_user", &uid, &gid, e) < 0)
 		return -e->code;
 	umask(022);
@@ -114,12 +130,12 @@ int scribe_set_up(struct scribe *s, struct err *e)
 	s->dir_fd = own_log_dir(state_fd, uid, gid, e);
 	if (s->dir_fd < 0)
 		return err_wrap(e, "%s", s->conf.state_dir);
-	return make_socket(s, e);
+	return make_sockets(s, gate_gid, e);
 }
 
 int scribe_drop_privileges(const struct scribe *s, struct err *e)
 {
-	const struct rlimit files = { 64, 64 };
+	const struct rlimit files = { FILES_MAX, FILES_MAX };
 	uid_t uid;
 	gid_t gid;
 

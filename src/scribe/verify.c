@@ -35,6 +35,7 @@ struct verify {
 	bool begun;      /* `last` is an entry */
 	unsigned unsure; /* lines behind it that are not entries */
 	struct chain_pos last;
+	struct writers writers; /* the numbers of their records */
 	uint64_t first, sealed, pruned;
 	uint64_t files, bytes;
 	bool has_head, head_seen;
@@ -61,6 +62,17 @@ static void problem(struct verify *v, const char *fmt, ...)
 
 #define ULL(x) ((unsigned long long)(x))
 
+/* Of the last record of the same writer. */
+static uint64_t record_number(struct verify *v, const struct entry *e)
+{
+	const struct writer *w =
+		e->source.p
+			? writers_find(&v->writers, e->source.p, e->source.n)
+			: writers_api(&v->writers);
+
+	return w ? w->now : 0;
+}
+
 /* Is it behind the entry before? */
 static void check_link(struct verify *v, const struct entry *e)
 {
@@ -79,7 +91,7 @@ static void check_link(struct verify *v, const struct entry *e)
 			"entry %llu was not written behind entry %llu as it is "
 			"now",
 			ULL(e->seq), ULL(v->last.seq));
-	else if (e->spool < v->last.spool)
+	else if (record_number(v, e) > e->spool)
 		problem(v, "entry %llu: the number of its record goes back",
 			ULL(e->seq));
 }
@@ -172,7 +184,9 @@ static void check_entry(struct verify *v, const char *line,
 	v->begun = true;
 	v->unsure = 0;
 	v->last.seq = e->seq;
-	v->last.spool = e->spool;
+	writers_learn(&v->writers, e);
+	if (v->sealed == e->seq && writers_are_told(e))
+		writers_hear(&v->writers, e);
 	memcpy(v->last.hash, e->hash.p, HASH_HEX);
 }
 
@@ -311,11 +325,13 @@ static void take_head(struct verify *v)
 
 int verify_run(const struct verify_options *o)
 {
-	struct verify v = { .o = o };
+	static struct verify v;
 	AUTO(segments_done) struct segments s = { 0 };
 	struct err e = { 0 };
 	size_t i;
 
+	v = (struct verify){ .o = o };
+	writers_init(&v.writers);
 	if (segments_list(o->dir_fd, &s, &e) < 0) {
 		fprintf(stderr, "%s: %s\n", o->dir, e.msg);
 		return VERIFY_FAILED;

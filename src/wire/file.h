@@ -17,8 +17,10 @@
  *	file.pack	PATH			-	a tar
  *	file.unpack	PATH			a tar	NOTE... UNPACKED
  *	host.merge	PATH (a root)	a list, a tar	NOTE... UNPACKED
+ *	host.door	PATH (a root)	a certificate	nothing
  *
- * host.merge is for the host alone: it runs as root, see agent/file/merge.c.
+ * The last two are for the host alone: they run as root, see agent/file/merge.c
+ * and door.c.
  *
  * PATH is absolute or relative to the directory of the spawn. Options follow
  * as words of argv: "follow", "parents", "recursive", "overwrite", and

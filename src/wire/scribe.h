@@ -1,25 +1,26 @@
 /*
- * Between the api and the scribe: fixed structs over a SOCK_SEQPACKET socket
- * (run_dir/roles/scribe.sock). The first message is SCRIBE_HELLO, with a
+ * Between a writer of the log and the scribe: fixed structs over a
+ * SOCK_SEQPACKET socket. The api's is run_dir/roles/scribe.sock, the gate's
+ * run_dir/roles/log/scribe.sock. The first message is SCRIBE_HELLO, with a
  * descriptor of the spool to read from (audit/spool.h); a wrong version ends
- * the connection. A new connection of the api ends the one before.
+ * the connection. A new connection of a writer ends the one before.
  *
- * Nothing is waited for: the api says how long its spool is, the scribe says
+ * Nothing is waited for: a writer says how long its spool is, the scribe says
  * how much of it is in the log.
  */
 #pragma once
 
 #include <stdint.h>
 
-enum { SCRIBE_VERSION = 1 };
+enum { SCRIBE_VERSION = 1, SCRIBE_NAME = 80, SCRIBE_WRITERS_MAX = 512 };
 
 enum scribe_op {
-	/* Also later, with another file that has all of the old one that is not
-	 * on disk in the log yet. */
+	/* There are records from `end` on (0: right behind the head). Also
+	 * later, when the records in front of it are no more. */
 	SCRIBE_HELLO = 1,
 	/* There are whole records up to `end`. */
 	SCRIBE_POKE,
-	/* To the api, after its hello and whenever one of the numbers grew. */
+	/* To the writer, after its hello and whenever a number grew. */
 	SCRIBE_ACK,
 };
 
@@ -34,3 +35,10 @@ struct scribe_msg {
 	uint64_t segment;         /* its file */
 };
 _Static_assert(sizeof(struct scribe_msg) == 48, "no padding");
+
+/* A hello with a name: "gate", "gate.PROJECT". Without one it is the api. */
+struct scribe_hello {
+	struct scribe_msg msg;
+	char name[SCRIBE_NAME];
+};
+_Static_assert(sizeof(struct scribe_hello) == 128, "no padding");

@@ -1,6 +1,6 @@
 # suite: sanitized
-"""The scribe alone, with an api that was taken over: whatever it sends, the
-log stays a log of entries that came from it, and the scribe stays alive."""
+"""The scribe alone, with writers that were taken over: whatever they send, the
+log stays a log of entries that came from them, and the scribe stays alive."""
 
 import json
 import os
@@ -133,6 +133,45 @@ class Scribe:
         shutil.rmtree(self.dir)
         if code != 0 or v.returncode != 0 or "Sanitizer" in log:
             raise AssertionError(f"exit {code}\n{v.stdout}{v.stderr}{log}")
+
+
+class Door:
+    """Another writer, with a spool of its own."""
+
+    def __init__(self, scribe, name):
+        self.scribe, self.name, self.n, self.s = scribe, name, 0, None
+        self.spool = open(f"{scribe.dir}/{name}", "w+b", buffering=0)
+        self.spool.write(head())
+
+    def add(self, count=1, kind="egress.request"):
+        for _ in range(count):
+            self.n += 1
+            self.spool.write(record(self.n, body(kind, {"n": self.n})))
+
+    def hello(self, name=None, start=0):
+        if self.s:
+            self.s.close()
+        self.s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.s.settimeout(10 * SLOW)
+        self.s.connect(f"{self.scribe.dir}/run/roles/log/scribe.sock")
+        msg = MSG.pack(1, HELLO, 0, start, 0, 0, 0, 0)
+        socket.send_fds(self.s, [msg + (name or self.name).encode().ljust(
+            80, b"\0")], [self.spool.fileno()])
+
+    def poke(self, sync=True):
+        self.scribe.poke(self.s, self.spool.tell(), sync)
+
+    def until(self, number=None):
+        return self.scribe.until(self.s, number or self.n)
+
+    def numbers(self):
+        return [e["spool"] for e in self.scribe.entries()
+                if e.get("source") == self.name]
+
+    def done(self):
+        self.spool.close()
+        if self.s:
+            self.s.close()
 
 
 class Case(unittest.TestCase):
@@ -307,6 +346,150 @@ class Hostile(Case):
         self.closed(extra)
         for c in conns:
             c.close()
+
+
+class Several(Case):
+    CONF = {"audit_segment_size": "64K"}
+
+    def door(self, name):
+        d = Door(self.s, name)
+        self.addCleanup(d.done)
+        return d
+
+    def test_each_has_its_numbers(self):
+        api = self.s.hello()
+        a, b = self.door("gate"), self.door("gate.one")
+        for d in (a, b):
+            d.hello()
+            d.add(3)
+            d.poke()
+            d.until()
+        self.s.add(record(1, body()))
+        self.s.poke(api)
+        self.s.until(api, 1)
+        got = [(e.get("source"), e["spool"]) for e in self.s.entries()]
+        self.assertEqual(got[1:], [("gate", 1), ("gate", 2), ("gate", 3),
+                                   ("gate.one", 1), ("gate.one", 2),
+                                   ("gate.one", 3), (None, 1)])
+        api.close()
+
+    def test_names(self):
+        """Who a writer may be, and that another of the same name replaces it."""
+        for name in ("log", "gatekeeper", "gate.", "gate.A", "gate.a.b", "x" * 80):
+            d = self.door("gate")
+            d.hello(name)
+            self.assertEqual(d.s.recv(100), b"", name)
+        code = ("import socket,sys,os; s=socket.socket(socket.AF_UNIX,"
+                "socket.SOCK_SEQPACKET); s.settimeout(5); s.connect('scribe.sock');"
+                "socket.send_fds(s, [bytes.fromhex(sys.argv[1])], [0]);"
+                "sys.exit(len(s.recv(100)) != int(sys.argv[2]))")
+        for user, name, size in (("carrel-gate", b"api", 0), ("carrel", b"gate", 0),
+                                 ("carrel-gate", b"gate", 48), ("carrel", b"api", 48)):
+            where = "roles/log" if user == "carrel-gate" else "roles"
+            msg = MSG.pack(1, HELLO, 0, 0, 0, 0, 0, 0) + name.ljust(80, b"\0")
+            with open(f"{self.s.dir}/spool", "rb") as f:
+                p = subprocess.run(
+                    ["/usr/bin/python3", "-c", code, msg.hex(), str(size)],
+                    cwd=f"{self.s.dir}/run/{where}", stdin=f, user=user, group=user,
+                    extra_groups=[], capture_output=True, timeout=20 * SLOW)
+            self.assertEqual(p.returncode, 0, (user, name, p.stderr))
+        old, new = self.door("gate"), self.door("gate")
+        old.hello()
+        old.s.recv(100)
+        new.hello()
+        self.assertEqual(old.s.recv(100), b"")
+
+    def test_types(self):
+        """A door cannot speak as the api, nor as the log."""
+        d = self.door("gate.one")
+        d.hello()
+        kinds = ["egress.request", "api.call", "log.head", "sandbox.create",
+                 "policy.set", "approval.ask", "secret.use", "egressx.y",
+                 "budget.over", "canary.found"]
+        for kind in kinds:
+            d.add(1, kind)
+        d.poke()
+        d.until()
+        got = self.s.entries()
+        self.assertEqual([e["type"] for e in got if e.get("source")],
+                         [kinds[i] for i in (0, 5, 6, 8, 9)])
+        bad = [e["data"] for e in got if e["type"] == "log.refused"]
+        self.assertEqual([b["number"] for b in bad], [2, 3, 4, 5, 8])
+        self.assertEqual({b["source"] for b in bad}, {"gate.one"})
+
+    def test_a_silent_one_is_remembered(self):
+        """Its numbers are known though no entry of it is in the last files."""
+        d, loud = self.door("gate.silent"), self.door("gate.loud")
+        d.hello()
+        d.add(5)
+        d.poke()
+        d.until()
+        loud.hello()
+        for _ in range(4):
+            loud.add(400)
+            loud.poke()
+            loud.until()
+        names = sorted(n for n in os.listdir(self.s.audit) if n.endswith(".log"))
+        self.assertGreater(len(names), 3)
+        self.s.stop(signal.SIGKILL)
+        self.s.start()
+        d.hello()
+        d.add(1)
+        d.poke()
+        d.until()
+        self.assertEqual(d.numbers(), [1, 2, 3, 4, 5, 6])
+        self.assertNotIn("log.gap", self.s.types())
+
+    def test_one_that_floods(self):
+        """The others do not wait until it is through."""
+        d, flood = self.door("gate"), self.door("gate.flood")
+        flood.hello()
+        d.hello()
+        flood.add(20000)
+        d.add(1)
+        flood.poke(False)
+        d.poke()
+        seq = d.until()[2]
+        self.assertLess(seq, 20000)
+        flood.poke()
+        flood.until()
+
+    def test_records_that_are_gone(self):
+        """A hole in front of the first record that counts."""
+        d = self.door("gate")
+        d.hello()
+        d.add(10)
+        d.poke()
+        d.until()
+        start = d.spool.tell()
+        d.add(2)
+        with open(f"{self.s.dir}/gate", "r+b") as f:
+            f.seek(HEAD)
+            f.write(bytes(start - HEAD))
+        d.hello(start=start)
+        d.poke()
+        d.until()
+        self.assertEqual(d.numbers(), list(range(1, 13)))
+        for wrong in (1, HEAD - 1, 2**63):
+            d.hello(start=wrong)
+            self.assertEqual(d.s.recv(100), b"")
+
+    def test_killed_while_they_write(self):
+        doors = [self.door(n) for n in ("gate", "gate.one", "gate.two")]
+        for _ in range(6):
+            for d in doors:
+                d.hello()
+                d.add(150)
+                d.poke(False)
+            time.sleep(secrets.randbelow(20) / 1000)
+            self.s.stop(signal.SIGKILL)
+            self.s.start()
+        for d in doors:
+            d.hello()
+            d.poke()
+            d.until()
+            self.assertEqual(d.numbers(), list(range(1, d.n + 1)))
+        self.assertNotIn("log.gap", self.s.types())
 
 
 class Life(Case):

@@ -13,6 +13,7 @@
 #include "audit/entry.h"
 #include "audit/segment.h"
 #include "audit/spool.h"
+#include "audit/spool_file.h"
 #include "base/auto.h"
 #include "check.h"
 
@@ -29,16 +30,19 @@ static void test_spool(void)
 	struct buf b = { 0 };
 	struct spool_record r;
 	unsigned char head[SPOOL_HEAD];
-	uint64_t first = 0;
-	size_t i, n, wrong = 0;
+	struct spool_head h = { .first = 7, .start = SPOOL_HEAD }, got = { 0 };
+	size_t i, n, k, wrong = 0;
 
-	spool_head_put(head, 7);
-	CHECK(spool_head_get(head, sizeof(head), &first) == 0 && first == 7);
-	CHECK(spool_head_get(head, sizeof(head) - 1, &first) == -EBADMSG);
-	for (i = 0; i < 20; i++) {
-		head[i] ^= 1;
-		wrong += spool_head_get(head, sizeof(head), &first) == 0;
-		head[i] ^= 1;
+	for (k = 0; k < 2; k++, h.start = 1ULL << 33) {
+		spool_head_put(head, &h);
+		CHECK(spool_head_get(head, sizeof(head), &got) == 0);
+		CHECK(got.first == 7 && got.start == h.start);
+		CHECK(spool_head_get(head, sizeof(head) - 1, &got) == -EBADMSG);
+		for (i = 0; i < sizeof(head); i++) {
+			head[i] ^= 1;
+			wrong += spool_head_get(head, sizeof(head), &got) == 0;
+			head[i] ^= 1;
+		}
 	}
 	CHECK(wrong == 0);
 
@@ -64,7 +68,8 @@ static void test_spool(void)
 static bool body_ok(const char *s)
 {
 	const char *why = NULL;
-	int r = entry_check_body(s, strlen(s), &why);
+	struct entry e;
+	int r = entry_read_body(s, strlen(s), &e, &why);
 
 	if (r < 0 && !why)
 		abort();
@@ -156,6 +161,7 @@ static void test_bodies(void)
 static void test_size(void)
 {
 	static char body[ENTRY_BODY_MAX + 64];
+	struct entry e;
 	const char *why;
 	size_t n, i;
 
@@ -165,23 +171,27 @@ static void test_size(void)
 	for (i = n; i < sizeof(body); i++)
 		body[i] = 'x';
 	memcpy(body + ENTRY_BODY_MAX - 3, "\"}}", 3);
-	CHECK(entry_check_body(body, ENTRY_BODY_MAX, &why) == 0);
+	CHECK(entry_read_body(body, ENTRY_BODY_MAX, &e, &why) == 0);
 	memcpy(body + ENTRY_BODY_MAX - 3, "xx\"}}", 5);
-	CHECK(entry_check_body(body, ENTRY_BODY_MAX + 2, &why) == -EINVAL);
+	CHECK(entry_read_body(body, ENTRY_BODY_MAX + 2, &e, &why) == -EINVAL);
 }
 
-static void test_lines(void)
+static void test_lines(bool with)
 {
 	AUTO(buf_done) struct buf b = { 0 };
 	const char *why;
 	struct entry e;
 	size_t n, i, wrong = 0;
 
-	entry_begin(&b, 12, BODY, strlen(BODY), 9, ZEROS);
+	entry_begin(&b, 12,
+		    &(struct entry_from){ BODY, strlen(BODY),
+					  with ? "gate.x" : NULL, 9 },
+		    ZEROS);
 	n = buf_len(&b);
 	buf_puts(&b, ",\"hash\":\"" ZEROS "\"}");
 	CHECK(entry_parse(buf_data(&b), buf_len(&b), &e, &why) == 0);
 	CHECK(e.seq == 12 && e.spool == 9 && e.signed_n == n);
+	CHECK(with ? span_is(e.source, "gate.x") : !e.source.p);
 	CHECK(e.hashed_n == n && !e.signature.p && e.hash.n == HASH_HEX);
 	CHECK(span_is(e.type, "sandbox.create") && span_is(e.who, "uid:0"));
 	CHECK(span_is(e.sandbox, "iabc") && span_is(e.project, "default"));
@@ -207,7 +217,9 @@ static void put_file(int dir_fd, uint64_t first, const char *text, size_t n)
 
 static void put_line(struct buf *b, uint64_t seq)
 {
-	entry_begin(b, seq, BODY, strlen(BODY), seq * 10, ZEROS);
+	entry_begin(b, seq,
+		    &(struct entry_from){ BODY, strlen(BODY), NULL, seq * 10 },
+		    ZEROS);
 	buf_puts(b, ",\"hash\":\"" ZEROS "\"}\n");
 }
 
@@ -266,6 +278,69 @@ static void test_long_lines(void)
 	lines_done(&r);
 }
 
+static struct spool_file again(const char *path, uint64_t in_log)
+{
+	struct spool_file f = { .fd = open(path, O_RDWR | O_CREAT, 0600),
+				.read_fd = -1,
+				.name = path,
+				.size_max = 1 << 20 };
+	struct err e = { 0 };
+
+	if (spool_file_open(&f, in_log, &e) < 0) {
+		fprintf(stderr, "%s\n", e.msg);
+		abort();
+	}
+	return f;
+}
+
+static void test_spool_file(void)
+{
+	char path[64];
+	struct spool_file f;
+	uint64_t end;
+	int i;
+
+	snprintf(path, sizeof(path), "%s/spool", dir);
+	f = again(path, 6);
+	for (i = 0; i < 2000; i++)
+		if (spool_file_add(&f, BODY, strlen(BODY)) != 7 + i)
+			break;
+	CHECK(i == 2000);
+	spool_file_mark(&f);
+	CHECK(spool_file_add(&f, BODY, strlen(BODY)) == 2007);
+	end = f.end;
+	CHECK(spool_file_cut(&f) == 0 && f.end == end && f.start < end);
+	CHECK(spool_file_bytes(&f) == SPOOL_RECORD_HEAD + strlen(BODY));
+	spool_file_close(&f);
+	f = again(path, 6);
+	CHECK(f.next == 2008 && f.end == end && f.start < end);
+	/* Half a record of somebody who was killed. */
+	CHECK(pwrite(f.fd, "xyz", 3, (off_t)end) == 3);
+	spool_file_close(&f);
+	f = again(path, 2006);
+	CHECK(f.next == 2008 && f.end == end);
+	/* All of it: the file gets short; killed before the head says so. */
+	CHECK(ftruncate(f.fd, SPOOL_HEAD) == 0);
+	spool_file_close(&f);
+	f = again(path, 2007);
+	CHECK(f.next == 2008 && spool_file_bytes(&f) == 0);
+	CHECK(spool_file_add(&f, BODY, strlen(BODY)) == 2008);
+	spool_file_mark(&f);
+	CHECK(spool_file_cut(&f) == 0 && f.start == SPOOL_HEAD);
+	CHECK(f.end == SPOOL_HEAD && f.next == 2009);
+	CHECK(spool_file_add(&f, BODY, strlen(BODY)) == 2009);
+	spool_file_close(&f);
+	/* The log has more than the spool. */
+	f = again(path, 3000);
+	CHECK(f.next == 3001 && spool_file_bytes(&f) == 0);
+	f.size_max = 100;
+	for (i = 0; i < 10; i++)
+		if (spool_file_add(&f, BODY, strlen(BODY)) < 0)
+			break;
+	CHECK(i > 0 && i < 4);
+	spool_file_close(&f);
+}
+
 int main(void)
 {
 	char cmd[64];
@@ -275,9 +350,11 @@ int main(void)
 	test_spool();
 	test_bodies();
 	test_size();
-	test_lines();
+	test_lines(false);
+	test_lines(true);
 	test_segments();
 	test_long_lines();
+	test_spool_file();
 	snprintf(cmd, sizeof(cmd), "rm -rf %s", dir);
 	if (system(cmd) != 0)
 		return 1;

@@ -69,7 +69,8 @@ static void settle(struct chain *c)
 static void add(struct chain *c, unsigned n)
 {
 	while (n-- > 0)
-		chain_add(c, BODY, strlen(BODY), c->now.spool + 1);
+		chain_add(c, &c->writers.v[0], BODY, strlen(BODY),
+			  c->writers.v[0].now + 1);
 	settle(c);
 }
 
@@ -248,21 +249,22 @@ static void test_resume(void)
 	make_log();
 	open_chain(&c, 8000);
 	seq = c.now.seq;
-	CHECK(c.now.spool == 90);
+	CHECK(c.writers.v[0].now == 90);
 	add(&c, 1);
 	chain_done(&c);
 	CHECK(verdict() == VERIFY_GOOD);
 	/* A writer that was killed in the middle of a line. */
 	open_chain(&c, 1 << 20);
-	CHECK(c.now.seq > seq && c.now.spool == 91);
-	chain_add(&c, BODY, strlen(BODY), 92);
+	CHECK(c.now.seq > seq && c.writers.v[0].now == 91);
+	chain_add(&c, &c.writers.v[0], BODY, strlen(BODY), 92);
 	CHECK(chain_write(&c, &e) == 0);
 	seq = c.written.seq;
 	CHECK(ftruncate(c.fd, (off_t)c.size - 10) == 0);
 	chain_done(&c);
 	CHECK(verdict() == VERIFY_BAD);
 	open_chain(&c, 1 << 20);
-	CHECK(c.now.spool == 91 && c.now.seq == seq); /* log.cut instead */
+	CHECK(c.writers.v[0].now == 91 &&
+	      c.now.seq == seq); /* log.cut instead */
 	add(&c, 1);
 	chain_done(&c);
 	CHECK(verdict() == VERIFY_GOOD);
@@ -277,7 +279,8 @@ static void test_resume(void)
 	/* What was not written is forgotten. */
 	open_chain(&c, 8000);
 	seq = c.now.seq;
-	chain_add(&c, BODY, strlen(BODY), c.now.spool + 1);
+	chain_add(&c, &c.writers.v[0], BODY, strlen(BODY),
+		  c.writers.v[0].now + 1);
 	chain_done(&c);
 	open_chain(&c, 8000);
 	CHECK(c.now.seq == seq);
@@ -326,6 +329,64 @@ static void test_damage(void)
 	chain_done(&c);
 }
 
+/* Everybody's last number, however long they were silent. */
+static void test_writers(void)
+{
+	struct chain c;
+	char gone[SCRIBE_NAME], name[SCRIBE_NAME];
+	struct writer *w;
+	unsigned i;
+
+	fresh();
+	open_chain(&c, 8000);
+	for (i = 0; i < 300; i++) {
+		snprintf(name, sizeof(name), "gate.%u", i);
+		w = writers_get(&c.writers, name, gone);
+		chain_add(&c, w, BODY, strlen(BODY), 1000 + i);
+	}
+	settle(&c);
+	for (i = 0; i < 10; i++)
+		add(&c, 30);
+	chain_done(&c);
+	CHECK(verdict() == VERIFY_GOOD);
+	open_chain(&c, 8000);
+	CHECK(c.writers.n == 301 && c.writers.v[0].now == 300);
+	w = writers_find(&c.writers, "gate.7", 6);
+	CHECK(w && w->now == 1007 && w->synced == 1007);
+	w = writers_find(&c.writers, "gate.299", 8);
+	CHECK(w && w->now == 1299);
+	/* A full table: who was silent for longest goes, and it is said. */
+	for (i = 300; i < SCRIBE_WRITERS_MAX - 1; i++) {
+		snprintf(name, sizeof(name), "gate.%u", i);
+		w = writers_get(&c.writers, name, gone);
+		chain_add(&c, w, BODY, strlen(BODY), 1);
+		if (*gone)
+			break;
+	}
+	CHECK(i == SCRIBE_WRITERS_MAX - 1);
+	settle(&c);
+	w = writers_find(&c.writers, "gate.5", 6);
+	w->seq = 1;
+	CHECK(writers_get(&c.writers, "gate.new", gone) == w);
+	CHECK_STR(gone, "gate.5");
+	chain_say(&c, "log.forget", "\"source\":\"gate.5\"");
+	chain_add(&c, w, BODY, strlen(BODY), 1);
+	w = writers_find(&c.writers, "gate.9", 6);
+	chain_add(&c, w, BODY, strlen(BODY), 2000);
+	settle(&c);
+	chain_done(&c);
+	CHECK(verdict() == VERIFY_GOOD);
+	open_chain(&c, 8000);
+	CHECK(!writers_find(&c.writers, "gate.5", 6));
+	CHECK(writers_find(&c.writers, "gate.new", 8));
+	/* Numbers of one writer that go back are somebody's doing. */
+	chain_add(&c, writers_find(&c.writers, "gate.9", 6), BODY, strlen(BODY),
+		  1999);
+	settle(&c);
+	chain_done(&c);
+	CHECK(verdict() == VERIFY_BAD);
+}
+
 static void test_full_disk(void)
 {
 	struct chain c;
@@ -339,7 +400,8 @@ static void test_full_disk(void)
 	seq = c.written.seq;
 	fd = c.fd;
 	c.fd = open("/dev/full", O_WRONLY);
-	chain_add(&c, BODY, strlen(BODY), c.now.spool + 1);
+	chain_add(&c, &c.writers.v[0], BODY, strlen(BODY),
+		  c.writers.v[0].now + 1);
 	CHECK(chain_write(&c, &e) == -ENOSPC);
 	CHECK(c.now.seq == seq && buf_len(&c.out) == 0);
 	if (c.fd >= 0)
@@ -405,6 +467,7 @@ int main(void)
 	test_forgery();
 	test_resume();
 	test_damage();
+	test_writers();
 	test_full_disk();
 	test_keep();
 	run("rm -rf %s", dir);

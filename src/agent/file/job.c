@@ -43,6 +43,7 @@ static const struct job {
 	{ "file.pack", job_pack, 1, 0 },
 	{ "file.unpack", job_unpack, 1, OPT_PARENTS },
 	{ "host.merge", job_merge, 1, 0 },
+	{ "host.door", job_door, 1, 0 },
 };
 
 static int set_flag(struct file_job *j, size_t field, const char *value)
