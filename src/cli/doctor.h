@@ -40,3 +40,4 @@ void lacks(struct finding *f, enum level level, const char *remedy,
 /* Real probes, for root; each leaves nothing behind. 0 or -errno. */
 int probe_idmap(const char *dir);
 int probe_into_cgroup(const char *cgroup_dir);
+int probe_socket_lookup(void);

@@ -409,6 +409,26 @@ static void check_kvm(const struct conf *c, struct finding *f)
 		found(f, "no usable /dev/kvm (containers do not need it)");
 }
 
+static void check_socket_lookup(const struct conf *c, struct finding *f)
+{
+	int r;
+
+	(void)c;
+	if (geteuid() != 0) {
+		found(f, "not tried: only root can");
+		return;
+	}
+	r = probe_socket_lookup();
+	if (r == 0)
+		found(f, "available: every program gets to its sandbox's door");
+	else
+		lacks(f, LEVEL_WARNING,
+		      "use a kernel of 5.9 or newer with CONFIG_BPF_SYSCALL, "
+		      "not locked down; until then only programs that know "
+		      "proxies (HTTP_PROXY) get out of a sandbox",
+		      "no sk_lookup: %s", strerror(-r));
+}
+
 const struct check host_checks[] = {
 	{ "host", "privilege", "only root can make sandboxes", check_root },
 	{ "host", "kernel", "overlay over idmapped mounts came with 5.19",
@@ -431,6 +451,9 @@ const struct check host_checks[] = {
 	  check_btrfs },
 	{ "disk", "loop devices", "the pool is a file by default", check_loop },
 	{ "disk", "space", "images and volumes live in the pool", check_space },
+	{ "network", "socket lookup",
+	  "programs that know no proxy use the door, too",
+	  check_socket_lookup },
 	{ "tools", "mmdebstrap", "builds the Debian image", check_mmdebstrap },
 	{ "tools", "kvm", "for the microVM tier", check_kvm },
 	{ 0 },

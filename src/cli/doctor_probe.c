@@ -4,6 +4,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/bpf.h>
 #include <linux/sched.h>
 #include <sched.h>
 #include <signal.h>
@@ -110,4 +111,28 @@ int probe_into_cgroup(const char *cgroup_dir)
 		return -errno;
 	reap((pid_t)pid);
 	return 0;
+}
+
+int probe_socket_lookup(void)
+{
+	/* `return SK_PASS`; it is attached to nothing. */
+	const struct bpf_insn code[] = {
+		{ .code = BPF_ALU64 | BPF_MOV | BPF_K, .imm = SK_PASS },
+		{ .code = BPF_JMP | BPF_EXIT },
+	};
+	union bpf_attr load = { .prog_type = BPF_PROG_TYPE_SK_LOOKUP };
+	union bpf_attr map = { .map_type = BPF_MAP_TYPE_SOCKMAP };
+	AUTO_CLOSE int code_fd = -1, map_fd = -1;
+
+	load.expected_attach_type = BPF_SK_LOOKUP;
+	load.insns = (uint64_t)(uintptr_t)code;
+	load.insn_cnt = ARRAY_LEN(code);
+	load.license = (uint64_t)(uintptr_t) "Apache-2.0";
+	code_fd = (int)syscall(SYS_bpf, BPF_PROG_LOAD, &load, sizeof(load));
+	if (code_fd < 0)
+		return -errno;
+	map.key_size = map.value_size = sizeof(uint32_t);
+	map.max_entries = 1;
+	map_fd = (int)syscall(SYS_bpf, BPF_MAP_CREATE, &map, sizeof(map));
+	return map_fd < 0 ? -errno : 0;
 }
