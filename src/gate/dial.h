@@ -1,9 +1,9 @@
 /*
  * The way to a server outside: the name is resolved once, every address it has
- * is checked (address.h), one that passed is connected to, and nothing else.
+ * is checked (address.c), one that passed is connected to, and nothing else.
  * With TLS: the server's name in the hello, its certificate verified against
  * that name, http/1.1 by ALPN. Through `upstream_proxy`, when there is one, by
- * CONNECT.
+ * CONNECT: then it is the proxy that resolves names.
  *
  * The struct is embedded in its owner. `done` is called once, from the loop;
  * after dial_cancel() it is not.
@@ -14,6 +14,7 @@
 #include "http/stream.h"
 
 struct dial;
+struct dial_work;
 /* On success `d->stream` is connected and the caller's to move. `e` says what
  * is wrong in words for the sandbox; its code: EACCES the address is refused,
  * ENOENT no such name, EPROTO TLS failed, ETIMEDOUT, ECONNREFUSED... */
@@ -30,16 +31,7 @@ struct dial {
 	char address[64]; /* that was connected to, in words */
 
 	/* Private. */
-	dial_fn *done;
-	struct timer timer;
-	struct list node;
-	void *query; /* resolve.c */
-	struct in6_addr found[8];
-	unsigned n_found, at;
-	unsigned state;
-	struct buf in;
-	struct deferred later;
-	struct err err;
+	struct dial_work *work; /* while it goes on */
 };
 
 void dial_start(struct dial *d, dial_fn *done);
