@@ -1,6 +1,7 @@
 # suite: sanitized
 """The sockets of a sandbox's door, as the warden makes them: what leads there,
-and what stays the sandbox's own. No gate has part in this."""
+and what stays the sandbox's own; and what the machine inside knows of it. What
+the gate does with them is test_gate.py's."""
 
 import ctypes
 import errno
@@ -228,16 +229,12 @@ class Life(Case):
         box = self.i.create()
         self.i.sh(box, "nc -ll -p 3128 -e true >/dev/null 2>&1 </dev/null &")
         fds = self.warden_fds()
-
-        def refused():
-            try:
-                self.door(box)
-            except Refused as e:
-                return e
-            return None
-        e = wait_for("a server inside", refused, 10 * SLOW)
-        self.assertEqual(e.code, errno.EADDRINUSE)
-        self.assertIn("port 3128 is taken", str(e))
+        wait_for("a server inside",
+                 lambda: self.code(box, "127.0.0.1", 3128) == 0, 10 * SLOW)
+        with self.assertRaises(Refused) as e:
+            self.link.door(box)
+        self.assertEqual(e.exception.code, errno.EADDRINUSE)
+        self.assertIn("port 3128 is taken", str(e.exception))
         self.assertEqual(self.warden_fds(), fds)
         self.i.rm(box)
 
@@ -275,6 +272,51 @@ class Life(Case):
         tcp = self.door(box, link)[2]
         self.assertEqual(self.code(box, "203.0.113.9", 80), 0)
         self.accept(tcp)
+
+
+class Inside(harness.Case):
+    """What a process has, and what is written."""
+    RULES = ["allow GET http://api.test/*"]
+    BUNDLE = "/etc/ssl/certs/ca-certificates.crt"
+    ANCHOR = "/usr/local/share/ca-certificates/carrel.crt"
+
+    def test_variables(self):
+        box = self.i.create(rules=self.RULES, env={"PIP_CERT": "/mine", "A": "b"})
+        p = self.i.cli("exec", "--env", "NO_PROXY=x", box, "env", check=0)
+        env = dict(line.split("=", 1) for line in p.out.splitlines())
+        for name in ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"):
+            self.assertEqual(env[name], "http://127.0.0.1:3128")
+        self.assertEqual(env["no_proxy"], "localhost,127.0.0.1,::1")
+        for name in ("SSL_CERT_FILE", "CURL_CA_BUNDLE", "REQUESTS_CA_BUNDLE",
+                     "GIT_SSL_CAINFO", "AWS_CA_BUNDLE"):
+            self.assertEqual(env[name], self.BUNDLE)
+        self.assertEqual((env["NODE_EXTRA_CA_CERTS"], env["NODE_USE_ENV_PROXY"]),
+                         (self.ANCHOR, "1"))
+        # The spec and the request come first.
+        self.assertEqual((env["PIP_CERT"], env["NO_PROXY"], env["A"]),
+                         ("/mine", "x", "b"))
+        out = self.i.sh(self.i.create(), "env; ls " + self.ANCHOR).out
+        self.assertNotRegex(out, "(?i)proxy|cert")
+
+    def test_files(self):
+        box = self.i.create(rules=self.RULES, sudo=True, files=[
+            {"path": "/home/user/x", "content": "y"}])
+        self.assertEqual(self.i.sh(box, "cat /etc/resolv.conf").out,
+                         "nameserver 127.0.0.1\n")
+        pem = self.i.sh(box, f"cat {self.ANCHOR}").out
+        self.assertTrue(pem.startswith("-----BEGIN CERTIFICATE-----\n"))
+        self.assertIn(pem, self.i.sh(box, f"cat {self.BUNDLE}").out)
+        # The user cannot change what programs trust.
+        p = self.i.sh(box, f"stat -c '%a %u' {self.ANCHOR} {self.BUNDLE} "
+                      "/etc/resolv.conf")
+        self.assertEqual(p.out, "644 0\n" * 3)
+
+    def test_a_fork_is_as_before(self):
+        box = self.i.create(rules=self.RULES)
+        script = f"md5sum {self.ANCHOR} {self.BUNDLE} /etc/resolv.conf"
+        fork = self.i.api("POST", f"/v1/sandboxes/{box}/fork", {}).json
+        fork = fork["sandboxes"][0]["id"]
+        self.assertEqual(self.i.sh(fork, script).out, self.i.sh(box, script).out)
 
 
 if __name__ == "__main__":

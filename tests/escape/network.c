@@ -1,5 +1,7 @@
 /* Group G: what can be reached. `port` is a listener of the host on 127.0.0.1
- * and ::1 (and `host`, an address of the host), `abstract` a socket's name. */
+ * and ::1 (and `host`, an address of the host), `abstract` a socket's name.
+ * `door=1`: the sandbox has a door, with rules that allow none of these. Every
+ * address outside then connects, to the door, which says no. */
 #include "probe.h"
 
 #include <arpa/inet.h>
@@ -60,14 +62,41 @@ static void g1(void)
 	close(fd);
 }
 
-/* 0 connected, or the error; ETIMEDOUT after a second. */
+/* What is behind a connection: nothing, or the door's refusal. */
+static bool says_no(int fd)
+{
+	static const char ask[] = "GET / HTTP/1.1\r\nHost: canary.test\r\n\r\n";
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	char text[16] = "";
+	ssize_t n;
+
+	if (send(fd, ask, sizeof(ask) - 1, MSG_NOSIGNAL) < 0 ||
+	    poll(&p, 1, 500) == 0)
+		return true;
+	n = recv(fd, text, sizeof(text) - 1, 0);
+	return n <= 0 || strncmp(text, "HTTP/1.1 403", 12) == 0 ||
+	       strncmp(text, "HTTP/1.1 400", 12) == 0;
+}
+
+static bool is_loopback(const char *address)
+{
+	return strncmp(address, "127.", 4) == 0 ||
+	       strcmp(address, "0.0.0.0") == 0 || strcmp(address, "::1") == 0 ||
+	       strncmp(address, "::ffff:127.", 11) == 0;
+}
+
+/*
+ * 0 connected, or the error; ETIMEDOUT after a second. A connection that only
+ * the door has taken was refused.
+ */
 static int reach(const char *address, int port)
 {
 	bool v6 = strchr(address, ':') != NULL;
 	struct sockaddr_in a4 = { .sin_family = AF_INET,
 				  .sin_port = htons((uint16_t)port) };
 	struct sockaddr_in6 a6 = { .sin6_family = AF_INET6,
-				   .sin6_port = htons((uint16_t)port) };
+				   .sin6_port = htons((uint16_t)port),
+				   .sin6_scope_id = if_nametoindex("lo") };
 	int fd = socket(v6 ? AF_INET6 : AF_INET,
 			SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	struct pollfd p = { .fd = fd, .events = POLLOUT };
@@ -89,6 +118,8 @@ static int reach(const char *address, int port)
 					   &len);
 		}
 	}
+	if (err == 0 && param("door") && !is_loopback(address) && says_no(fd))
+		err = ECONNREFUSED;
 	close(fd);
 	return err;
 }
@@ -182,6 +213,13 @@ static void g6(void)
 	close(fd);
 }
 
+/* Of the door: a name that does not exist, with no address. */
+static bool no_name(const char *p, ssize_t n)
+{
+	return param("door") && n >= 12 && (p[3] & 15) != 0 && p[6] == 0 &&
+	       p[7] == 0;
+}
+
 /* A datagram to port 53 must fail at once. */
 static void g8(void)
 {
@@ -200,17 +238,92 @@ static void g8(void)
 		int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 		struct pollfd p = { .fd = fd, .events = POLLIN };
 		char answer[512];
+		ssize_t n = -1;
 
 		inet_pton(AF_INET, resolvers[i], &a.sin_addr);
 		if (connect(fd, (void *)&a, sizeof(a)) < 0 ||
 		    send(fd, query, sizeof(query) - 1, 0) < 0 ||
 		    poll(&p, 1, 300) == 0 ||
-		    recv(fd, answer, sizeof(answer), 0) < 0)
+		    (n = recv(fd, answer, sizeof(answer), 0)) < 0 ||
+		    no_name(answer, n))
 			good();
 		else
 			breach("%s answered", resolvers[i]);
 		close(fd);
 		unreachable(resolvers[i], 53);
+	}
+}
+
+/* Addresses that need an interface, and those of many. */
+static void g10(void)
+{
+	static const char *const one[] = { "fe80::1", "fe80::a00:27ff:fe00:1",
+					   "fec0::1", "::ffff:169.254.169.254",
+					   "64:ff9b::a9fe:a9fe" };
+	static const char *const many[] = { "ff02::1", "ff02::fb", "ff05::2" };
+
+	if (foreign_interface()) {
+		gap("not tried: there is interface %s", foreign_interface());
+		return;
+	}
+	for (size_t i = 0; i < ALL(one); i++)
+		unreachable(one[i], 80);
+	for (size_t i = 0; i < ALL(many); i++) {
+		struct sockaddr_in6 a = { .sin6_family = AF_INET6,
+					  .sin6_port = htons(5353),
+					  .sin6_scope_id = 1 };
+		int fd = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+		struct pollfd p = { .fd = fd, .events = POLLIN };
+		char answer[64];
+
+		inet_pton(AF_INET6, many[i], &a.sin6_addr);
+		if (sendto(fd, "x", 1, 0, (void *)&a, sizeof(a)) < 0 ||
+		    poll(&p, 1, 100) == 0 ||
+		    recv(fd, answer, sizeof(answer), 0) < 0)
+			good();
+		else
+			breach("%s answered", many[i]);
+		close(fd);
+	}
+}
+
+/* The door's own ports, by every way to take one that is taken. */
+static void g11(void)
+{
+	static const struct {
+		int type, port, option;
+	} ways[] = {
+		{ SOCK_STREAM, 3128, 0 },
+		{ SOCK_STREAM, 3128, SO_REUSEADDR },
+		{ SOCK_STREAM, 3128, SO_REUSEPORT },
+		{ SOCK_DGRAM, 53, 0 },
+		{ SOCK_DGRAM, 53, SO_REUSEADDR },
+		{ SOCK_DGRAM, 53, SO_REUSEPORT },
+	};
+	static const in_addr_t at[] = { INADDR_LOOPBACK, INADDR_ANY };
+
+	if (!param("door")) {
+		skip("needs a door");
+		return;
+	}
+	for (size_t i = 0; i < ALL(ways) * ALL(at); i++) {
+		struct sockaddr_in a = { .sin_family = AF_INET };
+		int fd = socket(AF_INET, ways[i / 2].type | SOCK_CLOEXEC, 0);
+		int on = 1;
+		long rc;
+
+		a.sin_port = htons((uint16_t)ways[i / 2].port);
+		a.sin_addr.s_addr = htonl(at[i % 2]);
+		if (ways[i / 2].option)
+			setsockopt(fd, SOL_SOCKET, ways[i / 2].option, &on,
+				   sizeof(on));
+		rc = bind(fd, (void *)&a, sizeof(a));
+		/* bound but never listening, it takes nothing away */
+		if (rc == 0 && ways[i / 2].type == SOCK_STREAM)
+			rc = listen(fd, 1);
+		refused("port of the door", rc, errno,
+			(int[]){ EADDRINUSE, 0 });
+		close(fd);
 	}
 }
 
@@ -221,5 +334,7 @@ const struct row rows_network[] = {
 	{ "G5", "shared memory and queues of others", g5, 0, 0 },
 	{ "G6", "abstract sockets of the host", g6, 0, 0 },
 	{ "G8", "name servers", g8, 0, 0 },
+	{ "G10", "addresses with a zone, and of many", g10, 0, 0 },
+	{ "G11", "ports of the door", g11, BY_NAME, 0 },
 	{ 0 },
 };

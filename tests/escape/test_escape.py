@@ -20,7 +20,7 @@ from harness import SLOW
 
 ROWS = attack.rows()
 # Rows that need more than `all`: their own tests are below.
-OWN_TEST = {"B18", "D24", "F1", "F2", "F9"}
+OWN_TEST = {"B18", "D24", "F1", "F2", "F9", "G11"}
 # Not for this identity; the other one's verdict counts.
 ONLY_USER = {"D26"}
 MIB = 1 << 20
@@ -401,6 +401,26 @@ class Ends(harness.Case):
 
     def test_F9_more_disk(self):
         self.limit("F9", disk_mb=32)
+
+
+class Door(harness.Case):
+    """A sandbox that has a door, whose rules allow nothing of what is tried:
+    connections are taken by the door, and end there."""
+    ROWS = ("A6", "D8", "D11", "D12", "D13", "D14", "D15", "D16", "G1", "G2", "G3",
+            "G4", "G5", "G6", "G8", "G10", "G11")
+
+    def test_network_rows(self):
+        box = self.i.create(rules=["allow GET http://api.test/*"], sudo=True)
+        attack.put_probe(self.i, box)
+        canaries = attack.Canaries()
+        self.addCleanup(canaries.close)
+        for sudo in (False, True):
+            found = attack.probe(self.i, box, self.ROWS, sudo=sudo, door=1,
+                                 **canaries.params(self.i, box))
+            self.assertEqual({k: v for k, v in found.items() if v.word != "HELD"},
+                             {}, "sudo" if sudo else "user")
+            self.assertEqual(sorted(found), sorted(self.ROWS))
+        self.assertEqual(canaries.touched(), [])
 
 
 class HostileImages(harness.Case):

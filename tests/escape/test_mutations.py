@@ -32,7 +32,7 @@ MUST = {
     "idmap": ("A11", "A11 A12 B9"),
     "procmask": ("B12", "B12"),
     "procsys": ("B3", "B3"),
-    "netns": ("G1 G3 G4 G6 G8", "G1 G3 G4 G6 G8"),
+    "netns": ("G1 G3 G4 G6 G8 G10", "G1 G3 G4 G6 G8 G10"),
     "pidns": ("A11 D6", "A11 D6"),
     "ipcns": ("G5", "G5"),
     "cgroupns": ("C1 C4" if not attack.is_v2() else "C1",) * 2,
