@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "api/admission.h"
+#include "api/approvals.h"
 #include "api/audit.h"
 #include "api/auth.h"
 #include "api/blobs.h"
@@ -18,6 +19,7 @@
 #include "api/ended.h"
 #include "api/event.h"
 #include "api/gate.h"
+#include "api/grants.h"
 #include "api/idempotency.h"
 #include "api/images.h"
 #include "api/keys.h"
@@ -56,6 +58,9 @@ struct api {
 	bool reconciled; /* with the warden, once */
 	struct warden_link warden;
 	struct gates gates;
+	struct grants grants;
+	struct approvals approvals;
+	struct gate_count egress; /* of all, since our start */
 	struct reconcile reconcile;
 	struct keys keys;
 	struct auth auth;

@@ -3,7 +3,9 @@
  *
  *	gate_link.c	connections to doors; who waits for their answers
  *	gate_box.c	the door of a sandbox: its sockets, policies, secrets
+ *	gate_parts.c	the policies that it is told
  *	gate_uses.c	what it has instead of secrets
+ *	gate_secret.c	what doors hear of secrets
  *	grants.c	what people have let it do
  *	approvals.c	requests that wait for a person
  *	egress.c	what went through
@@ -24,6 +26,7 @@
 #include <sys/types.h>
 
 #include "api/warden_link.h"
+#include "base/buf.h"
 #include "base/err.h"
 #include "base/list.h"
 #include "base/loop.h"
@@ -81,7 +84,7 @@ void gate_cancel(struct gate_wait *w);
 
 /*
  * A policy or a secret of the project is another one, or was removed: its
- * doors hear of it at once. `name` NULL: any of them may be.
+ * doors hear of it at once. Of policies, `name` NULL: any of them may be.
  */
 void gate_policy_changed(struct api *a, const char *project, const char *name);
 void gate_secret_changed(struct api *a, const char *project, const char *name);
@@ -107,5 +110,24 @@ void gate_up_cancel(struct gate_up *u);
 void gate_box_down(struct sandbox *s, bool ended);
 /* It was found again after a restart of ours, or was woken. */
 void gate_box_found(struct sandbox *s);
+/* Variables of its processes: placeholders and false credentials. A new
+ * reference, or NULL. */
+json_t *gate_env(struct sandbox *s);
+/* The same for its door; `m` points into `hold` and into the spec. */
+struct gate_uses {
+	char word[GATE_USES_MAX][GATE_PLACEHOLDER_CAP];
+};
+int gate_uses(const struct sandbox *s, struct gate_uses *hold,
+	      struct gate_msg *m, struct err *e) MUST_CHECK;
+/* The parts of its policies, in the order they are tried: what people granted,
+ * its own rules, presets, its policy. `m` points into `hold`. */
+struct gate_parts {
+	char name[GATE_PARTS_MAX][GATE_PART_CAP];
+	struct buf text[GATE_PARTS_MAX];
+};
+int gate_parts(const struct sandbox *s, struct gate_parts *hold,
+	       struct gate_msg *m, struct err *e) MUST_CHECK;
+void gate_parts_done(struct gate_parts *hold);
+
 /* {"up", "why", ...} for who looks at it; NULL: it has none. */
 json_t *gate_box_json(const struct sandbox *s);

@@ -18,6 +18,7 @@
 #include "api/api.h"
 #include "api/gate_link.h"
 #include "api/process.h"
+#include "api/secrets.h"
 #include "base/auto.h"
 #include "base/buf.h"
 
@@ -41,6 +42,8 @@ struct box_gate {
 	bool dirty; /* and has not heard what the spec says now */
 	bool fresh; /* nothing was written inside in this life */
 	char why[sizeof(((struct err *)0)->msg)]; /* it does not stand; "" */
+	char stop[WORDS_MAX]; /* why its budget had it paused; "" */
+	struct pause_waiter pauser;
 	struct timer again;
 	unsigned again_ms;
 	struct list ups;
@@ -224,7 +227,19 @@ static void send_box(struct box_gate *g, uint32_t which, int *fds, int n_fds)
 			      .fds = which,
 			      .ask_ms = s->api->conf.ask_timeout_ms };
 
+	struct gate_parts parts = { 0 };
+	struct gate_uses words;
+	struct err e = { 0 };
+
+	if (gate_uses(s, &words, &m, &e) < 0 ||
+	    gate_parts(s, &parts, &m, &e) < 0) {
+		gate_parts_done(&parts);
+		failed(g, &e);
+		return;
+	}
 	gate_send(g->link, &m, fds, n_fds);
+	gate_parts_done(&parts);
+	g->has = true;
 	g->dirty = false;
 	gate_cancel(&g->sync);
 	gate_sync(g->link, &g->sync, on_synced);
@@ -252,7 +267,6 @@ static void on_sockets(struct warden_call *c, const struct warden_rep *rep,
 	/* The link may have gone meanwhile: then they are asked for again. */
 	if (!g->link->ready)
 		return;
-	g->has = true;
 	send_box(g, which, fds, n);
 }
 
@@ -326,8 +340,10 @@ void gate_boxes_ready(struct gate_link *l)
 {
 	struct list *n, *next;
 
-	if (*l->door)
+	if (*l->door) {
 		gate_project_get(l, l->door);
+		gate_send_secrets(l);
+	}
 	list_each (n, next, &l->boxes)
 		advance(gate_of(n));
 }
@@ -343,11 +359,21 @@ void gate_boxes_keys(struct gate_link *l, const struct gate_project *p)
 
 /* --- life --- */
 
-static const char *door_of(struct api *a, const char *project)
+/* With secrets a project has a door of its own; others share one. */
+static const char *door_of(const struct api *a, const char *project)
 {
-	(void)a;
-	(void)project;
-	return "";
+	return project_secrets(a, project) > 0 ? project : "";
+}
+
+/* To another door. What it has counted goes with it. */
+static void move(struct box_gate *g, struct gate_link *to)
+{
+	gate_forget(g->link, g->box->id, false);
+	gate_cancel(&g->sync);
+	list_del(&g->node);
+	list_add(&to->boxes, &g->node);
+	g->link = to;
+	g->has = false;
 }
 
 static void attach(struct sandbox *s, bool fresh)
@@ -359,6 +385,7 @@ static void attach(struct sandbox *s, bool fresh)
 	g->fresh = fresh;
 	g->dirty = true;
 	list_init(&g->ups);
+	list_init(&g->pauser.node);
 	list_add(&g->link->boxes, &g->node);
 	s->gate = g;
 }
@@ -419,6 +446,7 @@ void gate_box_down(struct sandbox *s, bool ended)
 	warden_cancel(&g->call);
 	gate_cancel(&g->sync);
 	timer_del(&s->api->loop, &g->again);
+	list_del(&g->pauser.node);
 	if (process_is_open(&g->inside)) {
 		s->agent.n_own--;
 		process_close(&g->inside, false);
@@ -436,8 +464,12 @@ json_t *gate_box_json(const struct sandbox *s)
 	if (!g)
 		return NULL;
 	up = g->link->ready && g->has && !g->dirty && *g->why == '\0';
-	return json_pack("{s:b, s:s*}", "up", up, "why",
-			 *g->why ? g->why : NULL);
+	return json_pack("{s:b, s:s*, s:s*, s:o*, s:o*}", "up", up, "why",
+			 *g->why ? g->why : NULL, "paused",
+			 s->state == BOX_PAUSED && *g->stop ? g->stop : NULL,
+			 "granted", grants_json(s), "egress",
+			 s->egress.known ? egress_json(&s->egress.count)
+					 : NULL);
 }
 
 /* --- changes --- */
@@ -457,9 +489,59 @@ void gate_policy_changed(struct api *a, const char *project, const char *name)
 	}
 }
 
-void gate_secret_changed(struct api *a, const char *project, const char *name)
+static bool uses(const struct sandbox *s, const char *secret)
 {
-	(void)a;
-	(void)project;
-	(void)name;
+	const json_t *v;
+	size_t i;
+
+	json_array_foreach (s->spec.secrets, i, v)
+		if (strcmp(json_string_value(v), secret) == 0)
+			return true;
+	return false;
+}
+
+void gate_boxes_moved(struct api *a, const char *project, const char *secret)
+{
+	struct gate_link *to = NULL;
+	struct list *n, *next;
+
+	list_each (n, next, &a->boxes.all) {
+		struct sandbox *s = container_of(n, struct sandbox, all);
+
+		if (!s->gate || strcmp(s->project, project) != 0)
+			continue;
+		to = to ? to : gate_link_get(a, door_of(a, project));
+		if (s->gate->link != to)
+			move(s->gate, to);
+		else if (!uses(s, secret))
+			continue;
+		s->gate->dirty = true;
+		advance(s->gate);
+	}
+}
+
+/* --- pauses --- */
+
+static void on_paused(struct pause_waiter *w, struct sandbox *s,
+		      const struct err *e)
+{
+	(void)s;
+	(void)e; /* pause.c has written it down */
+	list_del(&w->node);
+	w->fn = NULL;
+}
+
+void gate_box_pause(struct sandbox *s, const char *why)
+{
+	struct box_gate *g = s->gate;
+	size_t i;
+
+	for (i = 0; why[i] && i < sizeof(g->stop) - 1; i++)
+		g->stop[i] = why[i] >= ' ' && why[i] <= '~' ? why[i] : '?';
+	g->stop[i] = '\0';
+	if (s->state != BOX_RUNNING || g->pauser.fn)
+		return;
+	g->pauser.cause = (struct pause_cause){ .reason = "budget" };
+	g->pauser.fn = on_paused;
+	box_pause(s, &g->pauser);
 }

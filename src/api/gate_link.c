@@ -109,7 +109,7 @@ void gate_send(struct gate_link *l, const struct gate_msg *m, int *fds,
 {
 	int i;
 
-	if (l->ready)
+	if (l->io.fd >= 0)
 		put(l, m, fds, n_fds);
 	for (i = 0; i < n_fds; i++)
 		auto_close(&fds[i]);
@@ -238,7 +238,8 @@ static void wait_for(struct gate_link *l, struct gate_wait *w,
 	w->fn = fn;
 	list_add(&l->waits, &w->node);
 	timer_set(&l->api->loop, &w->timer, GATE_WAIT_MS, on_wait_over);
-	ask(l, w);
+	if (l->ready)
+		ask(l, w);
 }
 
 void gate_sync(struct gate_link *l, struct gate_wait *w, gate_wait_fn *fn)
@@ -312,6 +313,7 @@ static void take_ready(struct gate_link *l, const struct gate_msg *m)
 	l->told = false;
 	l->pause_ms = PAUSE_MIN_MS;
 	send_all_gone(l);
+	approvals_settle(l);
 	gate_boxes_ready(l);
 	list_each (n, next, &l->waits)
 		ask(l, container_of(n, struct gate_wait, node));
@@ -322,20 +324,37 @@ static void take_have(struct gate_link *l, const struct gate_msg *m)
 	gate_box_have(l, m->id);
 }
 
-static void leave(struct gate_link *l, const struct gate_msg *m)
+static void take_pause(struct gate_link *l, const struct gate_msg *m)
 {
-	(void)l;
-	(void)m;
+	struct sandbox *s = gate_box_of(l, m->id);
+
+	if (s)
+		gate_box_pause(s, m->text);
+}
+
+static void take_use(struct gate_link *l, const struct gate_msg *m)
+{
+	struct sandbox *s = gate_box_of(l, m->id);
+
+	if (s)
+		egress_count(s, &m->count);
+}
+
+/* A door has the secrets of its own project alone. */
+static void take_sealed(struct gate_link *l, const struct gate_msg *m)
+{
+	if (strcmp(l->door, m->project) == 0)
+		gate_secret_sealed(l->api, m);
 }
 
 /* What a door may say. */
 static void (*const heard[GATE_KINDS])(struct gate_link *l,
 				       const struct gate_msg *m) = {
-	[GATE_HAVE] = take_have,     [GATE_READY] = take_ready,
-	[GATE_KEYS] = take_keys,     [GATE_CODED] = take_answer,
-	[GATE_SYNCED] = take_answer, [GATE_ASK] = leave,
-	[GATE_ASK_GONE] = leave,     [GATE_PAUSE] = leave,
-	[GATE_USE] = leave,          [GATE_SEALED] = leave,
+	[GATE_HAVE] = take_have,         [GATE_READY] = take_ready,
+	[GATE_KEYS] = take_keys,         [GATE_CODED] = take_answer,
+	[GATE_SYNCED] = take_answer,     [GATE_ASK] = approval_asked,
+	[GATE_ASK_GONE] = approval_gone, [GATE_PAUSE] = take_pause,
+	[GATE_USE] = take_use,           [GATE_SEALED] = take_sealed,
 };
 
 static void take(struct gate_link *l, const struct gate_msg *m)
@@ -372,6 +391,7 @@ static void link_down(struct gate_link *l, const char *why)
 	l->pause_ms =
 		l->pause_ms * 2 < PAUSE_MAX_MS ? l->pause_ms * 2 : PAUSE_MAX_MS;
 	gate_boxes_lost(l);
+	approvals_lost(l);
 }
 
 /* One message; false when there is none, or no connection any more. */

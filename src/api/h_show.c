@@ -31,6 +31,8 @@ static json_t *box_head(const struct sandbox *s)
 		json_object_set_new(j, "parent", json_string(s->parent));
 	if (*s->base)
 		json_object_set_new(j, "base", json_string(s->base));
+	if (s->gate)
+		json_object_set_new(j, "door", gate_box_json(s));
 	return j;
 }
 

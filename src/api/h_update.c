@@ -21,6 +21,7 @@ struct update {
 	char ref[CALL_ARG_CAP];
 	json_t *change;
 	struct warden_call call;
+	struct gate_up door;
 };
 
 static void update_free(struct update *u)
@@ -35,6 +36,7 @@ static void update_gone(struct http_conn *c, void *owner)
 
 	(void)c;
 	warden_cancel(&u->call);
+	gate_up_cancel(&u->door);
 	update_free(u);
 }
 
@@ -53,6 +55,42 @@ static void note(struct update *u, const struct sandbox *s)
 				  .request_id = http_request_id(u->conn),
 				  .data = json_incref(u->change),
 			  });
+}
+
+static void answer(struct update *u)
+{
+	struct err e = { 0 };
+	struct sandbox *s = box_find(u->api, &u->who, u->ref, &e);
+
+	if (!s) {
+		failed(u, &e);
+		return;
+	}
+	reply_json(u->api, u->conn, 200, box_json(s));
+	update_free(u);
+}
+
+static void on_door(struct gate_up *d, const struct err *e)
+{
+	struct update *u = container_of(d, struct update, door);
+
+	if (e)
+		failed(u, e);
+	else
+		answer(u);
+}
+
+/* What it says about the way out is in force before the answer. */
+static bool is_about_door(const json_t *change)
+{
+	static const char *const keys[] = { "policy", "allow", "rules",
+					    "secrets", "observe" };
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(keys); i++)
+		if (json_object_get(change, keys[i]))
+			return true;
+	return false;
 }
 
 static void apply(struct update *u)
@@ -80,8 +118,9 @@ static void apply(struct update *u)
 		return;
 	}
 	note(u, s);
-	reply_json(u->api, u->conn, 200, box_json(s));
-	update_free(u);
+	if (!is_about_door(u->change) || s->state == BOX_SUSPENDED ||
+	    gate_box_up(s, &u->door, on_door) == 1)
+		answer(u);
 }
 
 static void on_resized(struct warden_call *c, const struct warden_rep *rep,
@@ -127,7 +166,8 @@ static int begin(struct update *u, struct err *e)
 		return err_set(e, EBUSY, "sandbox %s is %s", s->id,
 			       box_state_name(s->state));
 	spec_copy(&spec, &s->spec);
-	if (spec_patch(&spec, u->change, e) < 0)
+	if (spec_patch(&spec, u->change, e) < 0 ||
+	    secrets_allow(u->api, s->project, &spec, e) < 0)
 		return -e->code;
 	if (s->state == BOX_SUSPENDED) /* its next life is launched with it */
 		return 0;

@@ -13,6 +13,7 @@
 #include "base/auto.h"
 #include "base/clock.h"
 #include "http/target.h"
+#include "registry/gate.h"
 
 enum {
 	ASK_AT_ONCE = 32,
@@ -58,8 +59,9 @@ static void survey_gone(struct http_conn *c, void *owner)
 static json_t *stats_json(const struct sandbox *s)
 {
 	const struct sandbox_use *u = &s->meter.last;
+	json_t *j;
 
-	return json_pack(
+	j = json_pack(
 		"{s:s, s:s?, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:I}",
 		"id", s->id, "name", *s->spec.name ? s->spec.name : NULL,
 		"project", s->project, "cpu_us", (json_int_t)u->cpu_us,
@@ -70,6 +72,9 @@ static json_t *stats_json(const struct sandbox *s)
 		(json_int_t)s->output_bytes, "created_at",
 		json_time(s->created_ms), "idle_ms",
 		(json_int_t)box_idle_ms(s));
+	if (s->egress.known)
+		json_object_set_new(j, "egress", egress_json(&s->egress.count));
+	return j;
 }
 
 static json_t *host_json(const struct api *a)
@@ -292,6 +297,49 @@ static int take_limit(const struct http_head *h, unsigned *out, struct err *e)
 	return 0;
 }
 
+static json_t *went_out(const struct egress_row *row)
+{
+	const struct gate_count c = { row->requests,  row->denied,
+				      row->up_bytes,  row->down_bytes,
+				      row->tokens_in, row->tokens_out,
+				      row->cost_micro };
+
+	return egress_json(&c);
+}
+
+/* What each has sent, of those that had a way out. */
+static int add_egress(struct api *a, json_t *rows, struct err *e)
+{
+	json_t *row;
+	size_t i;
+
+	json_array_foreach (rows, i, row) {
+		struct egress_row out;
+		int r = registry_egress_get(
+			&a->registry,
+			json_string_value(json_object_get(row, "sandbox")),
+			&out, e);
+
+		if (r < 0)
+			return r;
+		if (r == 1)
+			json_object_set_new(row, "egress", went_out(&out));
+	}
+	return 0;
+}
+
+static int add_egress_sum(void *arg, const struct egress_row *sum)
+{
+	json_t *row;
+	size_t i;
+
+	json_array_foreach ((json_t *)arg, i, row)
+		if (strcmp(json_string_value(json_object_get(row, "project")),
+			   sum->project) == 0)
+			json_object_set_new(row, "egress", went_out(sum));
+	return 0;
+}
+
 static int read_usage(struct api *a, const struct usage_filter *f, json_t *rows,
 		      json_t *sums, struct err *e)
 {
@@ -302,6 +350,11 @@ static int read_usage(struct api *a, const struct usage_filter *f, json_t *rows,
 	r = registry_usage_each(&a->registry, f, add_row, rows, e);
 	if (r == 0)
 		r = registry_usage_sums(&a->registry, f, add_sum, sums, e);
+	if (r == 0)
+		r = add_egress(a, rows, e);
+	if (r == 0)
+		r = registry_egress_sums(&a->registry, f, add_egress_sum, sums,
+					 e);
 	return r;
 }
 

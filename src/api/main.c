@@ -163,7 +163,7 @@ static void load(struct api *a)
 	if (audit_start(a, &e) < 0 ||
 	    registry_open(&a->registry, path, &e) < 0 || keys_load(a, &e) < 0 ||
 	    ends_load(a, &e) < 0 || snapshots_load(a, &e) < 0 ||
-	    boxes_load(a, &e) < 0 || ledger_start(a, &e) < 0 ||
+	    boxes_load(a, &e) < 0 || grants_load(a, &e) < 0 || ledger_start(a, &e) < 0 ||
 	    images_load(a, &e) < 0 || ports_init(a, &e) < 0 ||
 	    disk_syncs_init(&a->disk_syncs, &a->loop, &e) < 0 ||
 	    drive_start(a, &e) < 0 || volumes_load(a, &e) < 0 ||
@@ -219,6 +219,7 @@ int main(int argc, char **argv)
 	ledger_init(a);
 	snapshots_init(a);
 	boxes_init(a);
+	approvals_init(a);
 	events_init(a);
 	images_init(a);
 	load(a);

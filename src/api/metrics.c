@@ -113,6 +113,9 @@ void metrics_text(const struct api *a, struct buf *out)
 	    spool_file_bytes(&a->audit.w.spool));
 	one(out, "log_missed", "gauge", "entries that could not be kept",
 	    a->audit.missed);
+	egress_metrics(a, out);
+	one(out, "approvals", "gauge", "requests that wait for a person",
+	    approvals_count(a));
 	one(out, "warden_up", "gauge", "whether the warden answers",
 	    warden_is_up(&a->warden));
 }

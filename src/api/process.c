@@ -185,13 +185,16 @@ static struct buf *out_of(struct process *p)
 int process_spawn(struct process *p, struct sandbox *s, const struct spawn *sp,
 		  struct err *e)
 {
+	json_t *more;
 	int r = open_chan(p, s, e);
 
 	if (r < 0)
 		return r;
+	more = gate_env(s);
 	p->tty = sp->flags & SPAWN_PTY;
 	p->chan->note = proc_note_new(s, sp, p->who, p->request_id);
-	r = spawn_put_spec(out_of(p), p->chan->agent_no, sp, &s->spec);
+	r = spawn_put_spec(out_of(p), p->chan->agent_no, sp, &s->spec, more);
+	json_decref(more);
 	if (r < 0) {
 		chan_free(p->chan);
 		p->chan = NULL;

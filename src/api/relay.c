@@ -229,12 +229,17 @@ static struct chan *open_chan(struct relay *r, uint32_t no, bool silent)
 static void spawn_now(struct relay *r, uint32_t no, const struct spawn *sp)
 {
 	struct chan *ch = open_chan(r, no, sp->flags & SPAWN_BUILTIN);
+	json_t *more;
+	int rc;
 
 	if (!ch)
 		return;
+	more = gate_env(r->box);
 	ch->note = proc_note_new(r->box, sp, &r->who, r->request_id);
-	if (spawn_put_spec(endpoint_out(&ch->agent->ep), ch->agent_no, sp,
-			   &r->box->spec) < 0) {
+	rc = spawn_put_spec(endpoint_out(&ch->agent->ep), ch->agent_no, sp,
+			    &r->box->spec, more);
+	json_decref(more);
+	if (rc < 0) {
 		chan_free(ch);
 		relay_fail(r, no, E2BIG, "arguments and environment too large");
 	}

@@ -93,6 +93,7 @@ static void drop(struct sandbox *s)
 	warden_cancel(&s->call);
 	drive_door_close(s);
 	gate_box_down(s, true);
+	grants_forget(s);
 	volumes_detached(s);
 	list_del(&s->all);
 	list_del(&s->by_id);
@@ -656,6 +657,8 @@ static void load_state(struct sandbox *s, const struct sandbox_row *row)
 	box_count(s, !suspended);
 	lifetime_resume(s);
 	meter_resume(s);
+	if (spec_has_door(&s->spec))
+		egress_resume(s);
 	if (!suspended)
 		return;
 	box_set_disk(s, row->disk);

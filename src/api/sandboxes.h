@@ -16,6 +16,7 @@
 #include "api/agent_link.h"
 #include "api/box_waiter.h"
 #include "api/call.h"
+#include "api/egress.h"
 #include "api/ended.h"
 #include "api/pause.h"
 #include "api/restart.h"
@@ -80,6 +81,7 @@ struct sandbox {
 	struct pause pause;
 	struct drive_door *door; /* or NULL */
 	struct box_gate *gate;   /* gate.h; NULL: it has no way out */
+	struct egress egress;
 	bool has_volumes;        /* and the log knows */
 	unsigned n_ports;        /* connections to its ports */
 	box_ready_fn *ready;

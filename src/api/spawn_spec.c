@@ -43,7 +43,7 @@ static size_t add_door(struct buf *text, const struct spawn *s,
  * of its door; the strings of the latter live in `text`.
  */
 static void join_vars(const struct spawn *s, const struct spec *spec,
-		      struct spawn *both, struct buf *text)
+		      json_t *more, struct spawn *both, struct buf *text)
 {
 	size_t added = 0, i;
 	const char *key, *at;
@@ -51,6 +51,9 @@ static void join_vars(const struct spawn *s, const struct spec *spec,
 
 	json_object_foreach (spec->env, key, v)
 		if (!has_var(s, key))
+			added += add_var(text, key, json_string_value(v));
+	json_object_foreach (more, key, v)
+		if (!has_var(s, key) && !json_object_get(spec->env, key))
 			added += add_var(text, key, json_string_value(v));
 	added += add_door(text, s, spec);
 	both->envc = s->envc + added;
@@ -65,7 +68,7 @@ static void join_vars(const struct spawn *s, const struct spec *spec,
 }
 
 int spawn_put_spec(struct buf *out, uint32_t channel, const struct spawn *s,
-		   const struct spec *spec)
+		   const struct spec *spec, json_t *more)
 {
 	AUTO(buf_done) struct buf text = { 0 };
 	struct spawn both = *s;
@@ -78,7 +81,7 @@ int spawn_put_spec(struct buf *out, uint32_t channel, const struct spawn *s,
 	if ((s->flags & SPAWN_BUILTIN) ||
 	    (json_object_size(spec->env) == 0 && !spec_has_door(spec)))
 		return spawn_put(out, channel, &both);
-	join_vars(s, spec, &both, &text);
+	join_vars(s, spec, more, &both, &text);
 	r = spawn_put(out, channel, &both);
 	free(both.env);
 	return r;

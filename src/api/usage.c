@@ -7,6 +7,7 @@
 
 #include "api/api.h"
 #include "base/clock.h"
+#include "registry/gate.h"
 
 enum {
 	FLUSH_MS = 30000,
@@ -58,6 +59,8 @@ static int put_rows(struct api *a, struct err *e)
 
 		if (s->meter.dirty)
 			r = registry_usage_put(&a->registry, &row, e);
+		if (r == 0)
+			r = egress_save(s, e);
 		if (r < 0)
 			return r;
 	}
@@ -111,7 +114,9 @@ static void on_upkeep(struct timer *t)
 	struct api *a = container_of(t, struct api, ledger.upkeep);
 	struct err e = { 0 };
 
-	if (registry_usage_fold(&a->registry, ROWS_MAX, &e) < 0)
+	ledger_flush(a);
+	if (registry_usage_fold(&a->registry, ROWS_MAX, &e) < 0 ||
+	    registry_egress_prune(&a->registry, &e) < 0)
 		log_err("usage: %s, ignoring", e.msg);
 	replays_prune(a);
 	api_registry_touched(a);
@@ -193,6 +198,11 @@ static void on_look(struct timer *t)
 		return;
 	warden_req_id(&m->call, WARDEN_STAT, s->id);
 	warden_ask(&s->api->warden, &m->call, on_figures);
+}
+
+void meter_touch(struct sandbox *s)
+{
+	flush_in(s->api, FLUSH_MS);
 }
 
 /* On whole seconds, so that one turn of the loop serves many. */
@@ -282,9 +292,12 @@ void meter_end(struct sandbox *s, const struct sandbox_use *last)
 	struct api *a = s->api;
 	struct meter *m = &s->meter;
 	struct closed *c;
+	struct err e = { 0 };
 
 	timer_del(&a->loop, &m->timer);
 	warden_cancel(&m->call);
+	if (egress_save(s, &e) < 0)
+		log_err("sandbox=%s %s, ignoring", s->id, e.msg);
 	if (m->at_ms == 0)
 		return;
 	if (last && !m->stopped) {

@@ -50,6 +50,8 @@ void meter_start(struct sandbox *s);
 void meter_resume(struct sandbox *s);
 /* New figures of it. */
 void meter_add(struct sandbox *s, const struct sandbox_use *u);
+/* Something of it is for the ledger, which has time. */
+void meter_touch(struct sandbox *s);
 /* Its limits have changed: when is the next look? */
 void meter_plan(struct sandbox *s);
 /* It has no processes any more, and lives; `last` may be NULL. */

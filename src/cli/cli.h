@@ -162,6 +162,8 @@ extern const struct verb snapshot_verbs[];
 verb_fn verb_cp, verb_port, verb_diff, verb_merge;
 /* what they use and do */
 verb_fn verb_top, verb_stats, verb_usage, verb_events;
+/* what they ask for */
+verb_fn verb_approvals, verb_approve, verb_deny;
 /* the installation */
 verb_fn verb_backup, verb_restore, verb_doctor, verb_completion, verb_version,
 	verb_help;

@@ -213,6 +213,23 @@ const struct verb all_verbs[] = {
 	  .help = "check and try policies of what may be reached",
 	  .notes = "Nothing applies them yet: a sandbox has no way out at "
 		   "all." },
+	{ .name = "approvals",
+	  .fn = verb_approvals,
+	  .args = "[OPTIONS]",
+	  .help = "list the requests of sandboxes that wait for somebody",
+	  .notes = "A rule `ask` of a policy holds a request until it is "
+		   "approved or denied, or its time\nis over. See `approve` "
+		   "and `deny`." },
+	{ .name = "approve",
+	  .fn = verb_approve,
+	  .args = "[OPTIONS] NUMBER...",
+	  .help = "let requests pass that wait",
+	  .examples =
+		  PRODUCT " approve 17\n" PRODUCT " approve 17 --for 1h\n" },
+	{ .name = "deny",
+	  .fn = verb_deny,
+	  .args = "NUMBER...",
+	  .help = "deny requests that wait" },
 	{ .name = "volume",
 	  .sub = volume_verbs,
 	  .help = "disks that outlive the sandboxes which have them" },

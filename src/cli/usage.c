@@ -22,11 +22,27 @@ static void show_hours(const json_t *j, const char *key, char out[SHOW_CAP])
 	snprintf(out, SHOW_CAP, "%.3f GiB h", v / 3600 / (1 << 30));
 }
 
+/* "1.2 MiB up, 30 MiB down", or "-". */
+static void show_egress(const json_t *j, char out[SHOW_CAP])
+{
+	const json_t *e = json_object_get(j, "egress");
+	char up[SHOW_CAP], down[SHOW_CAP];
+
+	if (!e) {
+		snprintf(out, SHOW_CAP, "-");
+		return;
+	}
+	show_size(e, "up_bytes", up);
+	show_size(e, "down_bytes", down);
+	snprintf(out, SHOW_CAP, "%.30s up, %.30s down", up, down);
+}
+
 static void print_projects(const json_t *list)
 {
 	static const char *const titles[] = { "PROJECT",  "SANDBOXES",
 					      "CPU TIME", "MEMORY",
-					      "DISK",     "OUTPUT" };
+					      "DISK",     "OUTPUT",
+					      "EGRESS" };
 	struct table t;
 	json_t *p;
 	size_t i;
@@ -34,16 +50,21 @@ static void print_projects(const json_t *list)
 	table_init(&t, titles, ARRAY_LEN(titles));
 	json_array_foreach ((json_t *)list, i, p) {
 		char n[SHOW_CAP], cpu[SHOW_CAP], memory[SHOW_CAP],
-			disk[SHOW_CAP], output[SHOW_CAP];
-		const char *cells[] = {
-			show_str(p, "project"), n, cpu, memory, disk, output
-		};
+			disk[SHOW_CAP], output[SHOW_CAP], egress[SHOW_CAP];
+		const char *cells[] = { show_str(p, "project"),
+					n,
+					cpu,
+					memory,
+					disk,
+					output,
+					egress };
 
 		show_number(p, "sandboxes", n);
 		show_cpu(p, cpu);
 		show_hours(p, "memory_byte_s", memory);
 		show_hours(p, "disk_byte_s", disk);
 		show_size(p, "output_bytes", output);
+		show_egress(p, egress);
 		table_row(&t, cells);
 	}
 	table_print(&t);
@@ -54,7 +75,7 @@ static void print_sandboxes(const json_t *list)
 {
 	static const char *const titles[] = { "SANDBOX", "PROJECT", "CPU TIME",
 					      "MEMORY",  "DISK",    "OUTPUT",
-					      "STARTED", "ENDED" };
+					      "EGRESS",  "STARTED", "ENDED" };
 	struct table t;
 	json_t *b;
 	size_t i;
@@ -62,7 +83,7 @@ static void print_sandboxes(const json_t *list)
 	table_init(&t, titles, ARRAY_LEN(titles));
 	json_array_foreach ((json_t *)list, i, b) {
 		char id[SHOW_CAP], cpu[SHOW_CAP], memory[SHOW_CAP],
-			disk[SHOW_CAP], output[SHOW_CAP];
+			disk[SHOW_CAP], output[SHOW_CAP], egress[SHOW_CAP];
 		const char *ended = show_str(b, "ended_at");
 		const char *cells[] = { id,
 					show_str(b, "project"),
@@ -70,6 +91,7 @@ static void print_sandboxes(const json_t *list)
 					memory,
 					disk,
 					output,
+					egress,
 					show_str(b, "started_at"),
 					*ended ? ended : "-" };
 
@@ -78,6 +100,7 @@ static void print_sandboxes(const json_t *list)
 		show_hours(b, "memory_byte_s", memory);
 		show_hours(b, "disk_byte_s", disk);
 		show_size(b, "output_bytes", output);
+		show_egress(b, egress);
 		table_row(&t, cells);
 	}
 	table_print(&t);

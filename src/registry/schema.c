@@ -100,7 +100,7 @@
  * The door: policies; secrets, of which `sealed` is the value that nobody here
  * can read and `about` (JSON) the rest; what people have granted to a sandbox
  * (`rule`: a line of policy) until a time (0: without end); what sandboxes have
- * sent and received.
+ * sent and received; the last of numbers that are given once.
  */
 #define V4                                                                    \
 	"CREATE TABLE policies (project TEXT NOT NULL, name TEXT NOT NULL,"   \
@@ -119,7 +119,9 @@
 	" denied INTEGER NOT NULL, up_bytes INTEGER NOT NULL,"                \
 	" down_bytes INTEGER NOT NULL, tokens_in INTEGER NOT NULL,"           \
 	" tokens_out INTEGER NOT NULL, cost_micro INTEGER NOT NULL,"          \
-	" updated_ms INTEGER NOT NULL) WITHOUT ROWID;"
+	" updated_ms INTEGER NOT NULL) WITHOUT ROWID;"                        \
+	"CREATE TABLE numbers (name TEXT PRIMARY KEY NOT NULL,"               \
+	" last INTEGER NOT NULL) WITHOUT ROWID;"
 
 const char *const registry_steps[] = { V1, V2, V3, V4 };
 static_assert(ARRAY_LEN(registry_steps) == REGISTRY_VERSION, "a step each");
@@ -280,6 +282,32 @@ const char *const registry_statements[] = {
 		" (SELECT count(*) FROM drive WHERE project = ?1)",
 	[ST_DRIVE_REFERS] = "SELECT 1 FROM drive WHERE project = ?1"
 			    " AND sha256 = ?2 AND removed = 0 LIMIT 1",
+	[ST_GRANT_ADD] =
+		"INSERT INTO grants (sandbox, rule, until_ms, who, created_ms)"
+		" VALUES (?1, ?2, ?3, ?4, ?5)",
+	[ST_GRANT_REMOVE] = "DELETE FROM grants WHERE id = ?1",
+	[ST_GRANT_SWEEP] = "DELETE FROM grants WHERE sandbox NOT IN"
+			   " (SELECT id FROM sandboxes)",
+	[ST_GRANT_LIST] = "SELECT id, sandbox, rule, until_ms, who, created_ms"
+			  " FROM grants ORDER BY id",
+	[ST_EGRESS_PUT] =
+		"REPLACE INTO egress (sandbox, project, requests, denied,"
+		" up_bytes, down_bytes, tokens_in, tokens_out, cost_micro,"
+		" updated_ms) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+	[ST_EGRESS_GET] = "SELECT requests, denied, up_bytes, down_bytes,"
+			  " tokens_in, tokens_out, cost_micro FROM egress"
+			  " WHERE sandbox = ?1",
+	[ST_EGRESS_SUM] =
+		"SELECT e.project, sum(e.requests), sum(e.denied),"
+		" sum(e.up_bytes), sum(e.down_bytes), sum(e.tokens_in),"
+		" sum(e.tokens_out), sum(e.cost_micro) FROM egress e"
+		" WHERE e.sandbox IN (SELECT sandbox FROM usage" USAGE_WHERE
+		") GROUP BY e.project",
+	[ST_EGRESS_PRUNE] = "DELETE FROM egress WHERE sandbox NOT IN"
+			    " (SELECT sandbox FROM usage)",
+	[ST_NUMBERS] = "INSERT INTO numbers (name, last) VALUES (?1, ?2)"
+		       " ON CONFLICT DO UPDATE SET last = last + excluded.last"
+		       " RETURNING last",
 };
 static_assert(ARRAY_LEN(registry_statements) == ST_COUNT,
 	      "a text for each statement");

@@ -59,6 +59,15 @@ enum registry_stmt {
 	ST_DRIVE_VERSIONS,
 	ST_DRIVE_USAGE,
 	ST_DRIVE_REFERS,
+	ST_GRANT_ADD,
+	ST_GRANT_REMOVE,
+	ST_GRANT_SWEEP,
+	ST_GRANT_LIST,
+	ST_EGRESS_PUT,
+	ST_EGRESS_GET,
+	ST_EGRESS_SUM,
+	ST_EGRESS_PRUNE,
+	ST_NUMBERS,
 	ST_COUNT
 };
 extern const char *const registry_statements[ST_COUNT];

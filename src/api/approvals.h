@@ -1,0 +1,66 @@
+/*
+ * Requests that wait for a person. The doors hold them (gate/ask.h); here is
+ * what they ask for, under a number that no other ever had. A door that comes
+ * back tells again what waits; what it does not tell is over.
+ */
+#pragma once
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/list.h"
+#include "base/str.h"
+#include "policy/policy.h"
+#include "wire/gate.h"
+
+struct api;
+struct gate_link;
+struct sandbox;
+
+enum {
+	APPROVALS_MAX = 1024, /* of a door */
+	APPROVAL_PATH_CAP = 1100,
+	APPROVAL_NUMBERS = 100, /* taken from the registry at once */
+};
+
+struct approval {
+	struct list node;
+	struct gate_link *link;
+	uint64_t number, at_door;
+	char sandbox[ID_CAP], project[NAME_CAP];
+	char method[32], scheme[8], host[POLICY_HOST_CAP];
+	char path[APPROVAL_PATH_CAP];
+	char part[GATE_PART_CAP];
+	uint32_t port, line;
+	uint64_t asked_ms; /* wall time, when we heard of it */
+	bool deciding;     /* somebody's answer is on its way to the log */
+	bool unheard;      /* its door went away since */
+};
+
+struct approvals {
+	struct list all;     /* in the order of their numbers, mostly */
+	uint64_t next, last; /* numbers that are ours to give */
+};
+
+void approvals_init(struct api *a);
+unsigned approvals_count(const struct api *a);
+struct approval *approval_find(struct api *a, uint64_t number);
+json_t *approval_json(struct api *a, const struct approval *p);
+/* Where it goes, as a line of policy: all of this host. */
+void approval_rule(const struct approval *p, struct buf *out);
+/* Does somebody still wait for the answer? */
+bool approval_waits(const struct approval *p);
+/*
+ * The answer; forgets it, and with `host` all others of the same sandbox to the
+ * same host.
+ */
+void approval_answer(struct api *a, struct approval *p, bool allow, bool host);
+
+/* What doors say. */
+void approval_asked(struct gate_link *l, const struct gate_msg *m);
+void approval_gone(struct gate_link *l, const struct gate_msg *m);
+/* Its door is away; its door is back and has told all. */
+void approvals_lost(struct gate_link *l);
+void approvals_settle(struct gate_link *l);

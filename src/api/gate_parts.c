@@ -1,0 +1,56 @@
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "api/api.h"
+#include "api/gate.h"
+#include "base/buf.h"
+
+void gate_parts_done(struct gate_parts *hold)
+{
+	size_t i;
+
+	for (i = 0; i < GATE_PARTS_MAX; i++)
+		buf_done(&hold->text[i]);
+}
+
+/* One more part, which is left out when nothing is in it. */
+static int add(struct gate_parts *hold, struct gate_msg *m, struct err *e)
+{
+	struct buf *text = &hold->text[m->n_parts];
+	size_t all = 0, i;
+
+	if (buf_len(text) == 0)
+		return 0;
+	for (i = 0; i <= m->n_parts; i++)
+		all += buf_len(&hold->text[i]);
+	if (m->n_parts + 1 >= GATE_PARTS_MAX || all > GATE_TEXT_MAX)
+		return err_set(e, E2BIG,
+			       "its policies are more than %d, or more than %d "
+			       "bytes together",
+			       GATE_PARTS_MAX - 1, GATE_TEXT_MAX);
+	m->parts[m->n_parts] =
+		(struct gate_part){ .name = hold->name[m->n_parts],
+				    .text = buf_str(text) };
+	m->n_parts++;
+	return 0;
+}
+
+int gate_parts(const struct sandbox *s, struct gate_parts *hold,
+	       struct gate_msg *m, struct err *e)
+{
+	const json_t *v;
+	size_t i;
+	int r;
+
+	snprintf(hold->name[m->n_parts], GATE_PART_CAP, "approvals");
+	grants_text(s, &hold->text[m->n_parts]);
+	r = add(hold, m, e);
+	if (r < 0)
+		return r;
+	snprintf(hold->name[m->n_parts], GATE_PART_CAP, "rules of the sandbox");
+	json_array_foreach (s->spec.rules, i, v)
+		buf_printf(&hold->text[m->n_parts], "%s\n",
+			   json_string_value(v));
+	return add(hold, m, e);
+}

@@ -1,0 +1,210 @@
+#include "api/grants.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/api.h"
+#include "api/reply.h"
+#include "base/buf.h"
+#include "base/clock.h"
+#include "registry/gate.h"
+
+enum { LOOK_MAX_MS = 3600 * 1000 }; /* the clock of the wall may be set */
+
+struct grant {
+	struct list node;
+	uint64_t id, until_ms, created_ms;
+	char sandbox[ID_CAP];
+	char rule[GRANT_RULE_CAP];
+	char who[WHO_CAP];
+};
+
+static struct grant *grant_of(struct list *n)
+{
+	return container_of(n, struct grant, node);
+}
+
+static bool is_of(const struct grant *g, const struct sandbox *s)
+{
+	return strcmp(g->sandbox, s->id) == 0;
+}
+
+static void drop(struct api *a, struct grant *g)
+{
+	struct err e = { 0 };
+
+	if (registry_grant_remove(&a->registry, g->id, &e) < 0)
+		log_err("sandbox=%s %s, ignoring", g->sandbox, e.msg);
+	api_registry_touched(a);
+	list_del(&g->node);
+	free(g);
+}
+
+static void plan(struct api *a);
+
+static void expire(struct api *a, struct grant *g)
+{
+	struct sandbox *s = box_by_id(a, g->sandbox);
+
+	if (s)
+		audit_add(a, &(struct audit){ .type = "approval.end",
+					      .box = s,
+					      .data = json_pack("{s:s}", "rule",
+								g->rule) });
+	drop(a, g);
+	if (s && s->gate)
+		(void)gate_box_up(s, NULL, NULL);
+}
+
+static void on_expiry(struct timer *t)
+{
+	struct api *a = container_of(t, struct api, grants.expiry);
+	uint64_t now = clock_wall_ms();
+	struct list *n, *next;
+
+	list_each (n, next, &a->grants.all) {
+		struct grant *g = grant_of(n);
+
+		if (g->until_ms > 0 && g->until_ms <= now)
+			expire(a, g);
+	}
+	plan(a);
+}
+
+/* The next one that ends. */
+static void plan(struct api *a)
+{
+	uint64_t now = clock_wall_ms(), wait = UINT64_MAX;
+	struct list *n, *next;
+
+	list_each (n, next, &a->grants.all) {
+		const struct grant *g = grant_of(n);
+		uint64_t left = g->until_ms > now ? g->until_ms - now : 1;
+
+		if (g->until_ms > 0 && left < wait)
+			wait = left;
+	}
+	if (wait == UINT64_MAX)
+		timer_del(&a->loop, &a->grants.expiry);
+	else
+		timer_set(&a->loop, &a->grants.expiry,
+			  wait < LOOK_MAX_MS ? wait : LOOK_MAX_MS, on_expiry);
+}
+
+static void remember(struct api *a, const struct grant_row *row)
+{
+	struct grant *g = xcalloc(1, sizeof(*g));
+
+	g->id = row->id;
+	g->until_ms = row->until_ms;
+	g->created_ms = row->created_ms;
+	snprintf(g->sandbox, sizeof(g->sandbox), "%s", row->sandbox);
+	snprintf(g->rule, sizeof(g->rule), "%s", row->rule);
+	snprintf(g->who, sizeof(g->who), "%s", row->who);
+	list_add(&a->grants.all, &g->node);
+}
+
+static int load_row(void *arg, const struct grant_row *row)
+{
+	if (strlen(row->rule) >= GRANT_RULE_CAP || !id_valid(row->sandbox))
+		log_err("sandbox=%.64s bad grant in the registry, ignoring",
+			row->sandbox);
+	else
+		remember(arg, row);
+	return 0;
+}
+
+int grants_load(struct api *a, struct err *e)
+{
+	int r;
+
+	list_init(&a->grants.all);
+	r = registry_grants_sweep(&a->registry, e);
+	if (r == 0)
+		r = registry_grant_each(&a->registry, load_row, a, e);
+	if (r == 0)
+		plan(a);
+	return r;
+}
+
+int grant_add(struct sandbox *s, const char *rule, uint64_t until_ms,
+	      const char *who, struct err *e)
+{
+	struct api *a = s->api;
+	struct grant_row row = { .sandbox = s->id,
+				 .rule = rule,
+				 .who = who,
+				 .until_ms = until_ms,
+				 .created_ms = clock_wall_ms() };
+	struct grant *same = NULL;
+	struct list *n, *next;
+	unsigned count = 0;
+	int r;
+
+	if (strlen(rule) >= GRANT_RULE_CAP)
+		return err_set(e, E2BIG, "the rule would be too long");
+	list_each (n, next, &a->grants.all) {
+		struct grant *g = grant_of(n);
+
+		count += is_of(g, s);
+		if (is_of(g, s) && strcmp(g->rule, rule) == 0)
+			same = g;
+	}
+	if (count >= GRANTS_OF_BOX && !same)
+		return err_set(e, EMFILE,
+			       "sandbox %s has %u grants: write a policy for "
+			       "it",
+			       s->id, count);
+	r = registry_grant_add(&a->registry, &row, e);
+	api_registry_touched(a);
+	if (r < 0)
+		return r;
+	if (same)
+		drop(a, same);
+	remember(a, &row);
+	plan(a);
+	return 0;
+}
+
+void grants_text(const struct sandbox *s, struct buf *out)
+{
+	const struct list *n, *all = &s->api->grants.all;
+
+	for (n = all->next; n != all; n = n->next) {
+		const struct grant *g = grant_of((struct list *)n);
+
+		if (is_of(g, s))
+			buf_printf(out, "%s\n", g->rule);
+	}
+}
+
+json_t *grants_json(const struct sandbox *s)
+{
+	const struct list *n, *all = &s->api->grants.all;
+	json_t *list = NULL;
+
+	for (n = all->next; n != all; n = n->next) {
+		const struct grant *g = grant_of((struct list *)n);
+
+		if (!is_of(g, s))
+			continue;
+		list = list ? list : json_array();
+		json_array_append_new(list, json_pack("{s:s, s:o, s:s}", "rule",
+						      g->rule, "until",
+						      json_time(g->until_ms),
+						      "by", g->who));
+	}
+	return list;
+}
+
+void grants_forget(struct sandbox *s)
+{
+	struct api *a = s->api;
+	struct list *n, *next;
+
+	list_each (n, next, &a->grants.all)
+		if (is_of(grant_of(n), s))
+			drop(a, grant_of(n));
+}

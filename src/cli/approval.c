@@ -1,0 +1,138 @@
+/* carrel approvals, approve, deny: requests of sandboxes that wait for us. */
+#include <string.h>
+
+#include "base/auto.h"
+#include "cli/server.h"
+#include "cli/show.h"
+
+static void row(struct table *t, const json_t *p)
+{
+	char number[SHOW_CAP], id[SHOW_CAP], age[SHOW_CAP], left[SHOW_CAP],
+		rule[SHOW_CAP * 2];
+	const char *name = show_str(p, "name"), *method = show_str(p, "method");
+	const char *cells[] = { number,
+				*name ? name : id,
+				*method ? method : "-",
+				show_str(p, "url"),
+				rule,
+				age,
+				left };
+
+	show_number(p, "number", number);
+	show_id(p, "sandbox", id);
+	show_age(p, "asked_at", age);
+	show_until(p, "expires_at", left);
+	snprintf(rule, sizeof(rule), "%s, line %d", show_str(p, "part"),
+		 (int)json_integer_value(json_object_get(p, "line")));
+	table_row(t, cells);
+}
+
+int verb_approvals(struct cli *cli, int argc, char **argv)
+{
+	static const char *const titles[] = { "NUMBER", "SANDBOX", "METHOD",
+					      "URL",    "RULE",    "AGE",
+					      "DENIED" };
+	bool json = false, quiet = false;
+	const struct opt table[] = {
+		{ "quiet", 'q', OPT_FLAG, &quiet, NULL, "only numbers" },
+		{ "json", 0, OPT_FLAG, &json, NULL, "as JSON" },
+		OPT_HELP(cli),
+		{ 0 },
+	};
+	struct table t;
+	json_t *j, *p;
+	size_t i;
+
+	if (cli_operands(cli, table, argc, argv) > 0)
+		cli_usage_error(cli, "takes no operands");
+	j = server_get(cli, "GET", "/v1/approvals", NULL);
+	if (json)
+		print_json(json_object_get(j, "approvals"));
+	table_init(&t, titles, ARRAY_LEN(titles));
+	json_array_foreach (json_object_get(j, "approvals"), i, p) {
+		row(&t, p);
+		if (quiet && !json)
+			printf("%lld\n", (long long)json_integer_value(
+						 json_object_get(p, "number")));
+	}
+	if (!json && !quiet)
+		table_print(&t);
+	table_done(&t);
+	json_decref(j);
+	return 0;
+}
+
+/* One decision; false when it was refused, and why has been said. */
+static bool decide(struct cli *cli, const char *number, const struct buf *body)
+{
+	struct http_call call = { .method = "POST",
+				  .body = buf_data(body),
+				  .body_n = buf_len(body) };
+	char target[TARGET_CAP], message[MESSAGE_CAP];
+	struct http_client c;
+	json_t *j = NULL;
+	int status;
+
+	server_target(cli, target, "/v1/approvals/", number);
+	call.target = target;
+	server_open(cli, &c);
+	status = server_call(cli, &c, &call, &j);
+	http_client_done(&c);
+	if (status / 100 != 2) {
+		server_message(status, j, message);
+		complain("%s", message);
+	}
+	json_decref(j);
+	return status / 100 == 2;
+}
+
+static int decide_each(struct cli *cli, const struct buf *body, int n,
+		       char **numbers)
+{
+	int i, code = 0;
+
+	if (n == 0)
+		cli_usage_error(cli, "which request? (see 'approvals')");
+	for (i = 0; i < n; i++)
+		if (!decide(cli, numbers[i], body))
+			code = EXIT_FAILED;
+	return code;
+}
+
+int verb_approve(struct cli *cli, int argc, char **argv)
+{
+	const char *time = NULL;
+	bool always = false;
+	const struct opt table[] = {
+		{ "for", 0, OPT_TEXT, &time, "TIME",
+		  "and all others to this host, for so long: 1h" },
+		{ "always", 0, OPT_FLAG, &always, NULL,
+		  "the same for as long as the sandbox lives" },
+		OPT_HELP(cli),
+		{ 0 },
+	};
+	AUTO(buf_done) struct buf body = { 0 };
+	int n = cli_operands(cli, table, argc, argv);
+
+	if (time && always)
+		cli_usage_error(cli, "--for and --always exclude each other");
+	if (always)
+		time = "always";
+	buf_puts(&body, "{\"allow\":true");
+	if (time) {
+		buf_puts(&body, ",\"for\":");
+		json_put_str(&body, time, strlen(time));
+	}
+	buf_puts(&body, "}");
+	return decide_each(cli, &body, n, argv + 1);
+}
+
+int verb_deny(struct cli *cli, int argc, char **argv)
+{
+	const struct opt table[] = { OPT_HELP(cli), { 0 } };
+	AUTO(buf_done) struct buf body = { 0 };
+	int n = cli_operands(cli, table, argc, argv);
+
+	buf_puts(&body, "{\"allow\":false}");
+	return decide_each(cli, &body, n, argv + 1);
+}
