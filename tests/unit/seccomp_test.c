@@ -34,9 +34,9 @@ enum { HOLE_FIRST = 337, HOLE_LAST = 423 }; /* numbers that never existed */
 #define ALL(a) (sizeof(a) / sizeof((a)[0]))
 
 static const struct seccomp_filter *const filters[] = {
-	&filter_sandbox, &filter_agent,  &filter_child,
-	&filter_api,     &filter_warden, &filter_worker,
-	&filter_scribe,  &filter_viewer, &filter_fetch,
+	&filter_sandbox, &filter_agent,  &filter_child,   &filter_api,
+	&filter_warden,  &filter_worker, &filter_scribe,  &filter_viewer,
+	&filter_fetch,   &filter_gate,   &filter_starter, &filter_keeper,
 };
 static bool ran[ALL(filters)][BPF_MAXINSNS];
 static bool loaded_args; /* by the last run */
@@ -194,7 +194,10 @@ static void test_foreign(void)
 			     filters[i] == &filter_scribe ||
 			     filters[i] == &filter_worker ||
 			     filters[i] == &filter_viewer ||
-			     filters[i] == &filter_fetch;
+			     filters[i] == &filter_fetch ||
+			     filters[i] == &filter_gate ||
+			     filters[i] == &filter_starter ||
+			     filters[i] == &filter_keeper;
 		uint32_t want = kills ? KILL : E(ENOSYS);
 
 		for (int nr = 0; nr < NR_END; nr++) {
@@ -409,6 +412,61 @@ static const struct vector fetch_vectors[] = {
 #endif
 };
 
+/* What a door of the gate may do, and the starter around it. */
+static const struct vector gate_vectors[] = {
+	{ 41, { AF_INET, SOCK_STREAM | SOCK_CLOEXEC }, ALLOW },
+	{ 41, { AF_INET6, SOCK_DGRAM | SOCK_NONBLOCK }, ALLOW },
+	{ 41, { AF_INET, SOCK_RAW }, E(EAFNOSUPPORT) },
+	{ 41, { AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC }, ALLOW },
+	{ 41, { AF_UNIX, SOCK_STREAM }, E(EAFNOSUPPORT) },
+	{ 41, { AF_UNIX, SOCK_DGRAM }, E(EAFNOSUPPORT) },
+	{ 41, { AF_NETLINK, SOCK_RAW }, E(EAFNOSUPPORT) },
+	{ 9, { 0, 4096, 3 }, ALLOW },
+	{ 9, { 0, 4096, 4 }, KILL },
+	{ 10, { 0, 4096, 3 }, ALLOW },
+	{ 10, { 0, 4096, 5 }, KILL },
+#ifndef SANITIZED
+	{ 16, { 0, TCGETS }, ALLOW },
+	{ 16, { 0, FIONBIO }, ALLOW },
+	{ 16, { 0, TIOCSTI }, E(EPERM) },
+	{ 257, { 0 }, E(EACCES) }, /* openat */
+	{ 302, { 0, RLIMIT_NOFILE, 0 }, ALLOW },
+	{ 302, { 0, RLIMIT_NOFILE, 1 }, E(EPERM) },
+	{ 302, { 0, RLIMIT_NOFILE, 0x100000000 }, E(EPERM) },
+#endif
+};
+
+static const struct vector starter_vectors[] = {
+#ifndef SANITIZED
+	{ 56, { 0x1200011 }, ALLOW },
+	{ 56, { SIGCHLD }, KILL },
+	{ 56, { 0x1200011 | CLONE_NEWUSER }, KILL },
+	{ 56, { 0x3d0f00 }, KILL },
+#endif
+	{ 61, { 0 }, ALLOW },
+	{ 317, { 0 }, ALLOW },
+	{ 59, { 0 }, KILL },
+};
+
+static const struct vector keeper_vectors[] = {
+	{ 41, { AF_UNIX }, KILL },
+	{ 41, { AF_INET }, KILL },
+	{ 42, { 0 }, KILL },
+	{ 53, { AF_UNIX }, ALLOW },
+	{ 53, { AF_INET }, E(EAFNOSUPPORT) },
+	{ 9, { 0, 4096, 3 }, ALLOW },
+	{ 9, { 0, 4096, 4 }, KILL },
+	{ 10, { 0, 4096, 3 }, ALLOW },
+	{ 10, { 0, 4096, 5 }, KILL },
+#ifndef SANITIZED
+	{ 16, { 0, TCGETS }, ALLOW },
+	{ 16, { 0, TIOCSTI }, E(EPERM) },
+	{ 302, { 0, RLIMIT_NOFILE, 0 }, ALLOW },
+	{ 302, { 0, RLIMIT_NOFILE, 1 }, E(EPERM) },
+	{ 302, { 0, RLIMIT_NOFILE, 0x100000000 }, E(EPERM) },
+#endif
+};
+
 static const struct vector scribe_vectors[] = {
 	{ 9, { 0, 4096, 3 }, ALLOW },  { 9, { 0, 4096, 4 }, KILL },
 	{ 10, { 0, 4096, 3 }, ALLOW }, { 10, { 0, 4096, 5 }, KILL },
@@ -560,6 +618,14 @@ static void test_roles(void)
 			KILL) == 0);
 	CHECK(count_not(&filter_viewer, never_in_viewer, ALL(never_in_viewer),
 			KILL) == 0);
+	CHECK(count_not(&filter_gate, never_in_roles, ALL(never_in_roles),
+			KILL) == 0);
+	CHECK(count_not(&filter_keeper, never_in_roles, ALL(never_in_roles),
+			KILL) == 0);
+	CHECK(run(&filter_gate, SYS_listen, NULL) == KILL);
+	CHECK(run(&filter_gate, SYS_unlinkat, NULL) == KILL);
+	CHECK(run(&filter_keeper, SYS_bind, NULL) == KILL);
+	CHECK(run(&filter_keeper, SYS_chmod, NULL) == KILL);
 	CHECK(run(&filter_scribe, SYS_socket, NULL) == KILL);
 	CHECK(run(&filter_scribe, SYS_connect, NULL) == KILL);
 	CHECK(run(&filter_scribe, SYS_chmod, NULL) == KILL);
@@ -576,6 +642,9 @@ static void test_roles(void)
 		unlisted += run(&filter_api, nr, NULL) != KILL ||
 			    run(&filter_scribe, nr, NULL) != KILL ||
 			    run(&filter_fetch, nr, NULL) != KILL ||
+			    run(&filter_gate, nr, NULL) != KILL ||
+			    run(&filter_starter, nr, NULL) != KILL ||
+			    run(&filter_keeper, nr, NULL) != KILL ||
 			    run(&filter_worker, nr, NULL) != KILL ||
 			    run(&filter_viewer, nr, NULL) != KILL;
 	CHECK(unlisted == 0);
@@ -630,8 +699,26 @@ static int child_differs(void)
 	return bad;
 }
 
+/* A door has the starter's filter too; whatever it may do, both allow. */
+static int door_differs(void)
+{
+	int bad = 0;
+
+	for (long nr = 0; nr < NR_END; nr++)
+		bad += both(&filter_gate, &filter_starter, nr, NULL) !=
+		       run(&filter_gate, nr, NULL);
+	for (size_t i = 0; i < ALL(gate_vectors); i++) {
+		const struct vector *v = &gate_vectors[i];
+
+		bad += both(&filter_gate, &filter_starter, v->nr, v->a) !=
+		       run(&filter_gate, v->nr, v->a);
+	}
+	return bad;
+}
+
 static void test_piling(void)
 {
+	CHECK(door_differs() == 0);
 	CHECK(child_differs() == 0);
 	CHECK(inner_beats_outer(&filter_sandbox, &filter_agent) == 0);
 	CHECK(inner_beats_outer(&filter_agent, &filter_warden) == 0);
@@ -829,6 +916,10 @@ int main(void)
 	test_vectors(&filter_worker, worker_vectors, ALL(worker_vectors));
 	test_vectors(&filter_fetch, fetch_vectors, ALL(fetch_vectors));
 	test_vectors(&filter_viewer, viewer_vectors, ALL(viewer_vectors));
+	test_vectors(&filter_gate, gate_vectors, ALL(gate_vectors));
+	test_vectors(&filter_starter, gate_vectors, ALL(gate_vectors));
+	test_vectors(&filter_starter, starter_vectors, ALL(starter_vectors));
+	test_vectors(&filter_keeper, keeper_vectors, ALL(keeper_vectors));
 	test_vectors(&filter_warden, warden_vectors, ALL(warden_vectors));
 	test_roles();
 	test_piling();
@@ -836,6 +927,9 @@ int main(void)
 	test_real();
 	test_exit(&filter_api);
 	test_exit(&filter_scribe);
+	test_exit(&filter_gate);
+	test_exit(&filter_starter);
+	test_exit(&filter_keeper);
 #ifndef SANITIZED /* the worker runs without the leak checker */
 	test_exit(&filter_worker);
 	test_exit(&filter_viewer);
