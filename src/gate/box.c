@@ -319,6 +319,7 @@ static void box_free(struct deferred *d)
 	struct box *b = container_of(d, struct box, gone);
 
 	inject_forget(b);
+	budget_forget(b);
 	parts_free(b->parts, b->n_parts);
 	state_unmap(b->state);
 	sodium_memzero(b, sizeof(*b));

@@ -7,6 +7,9 @@
 #include "gate/gate.h"
 
 struct http_head;
+struct model_use;
+
+enum { HOLD_TALLIES = 4 }; /* budgets that one request can be part of */
 
 enum budget_answer {
 	BUDGET_OK,
@@ -23,6 +26,12 @@ struct budget_hold {
 	bool open;
 	uint64_t up, down;
 	struct model_use *model; /* model.c; NULL: the host is no model API */
+
+	/* Private. */
+	unsigned char slots[HOLD_TALLIES];
+	unsigned n_slots;
+	uint64_t tokens, cost; /* reserved */
+	char why[160];         /* it was stopped; "": it was not */
 };
 
 /* `head` NULL: a tunnel. On BUDGET_OK the hold is open. */
@@ -32,7 +41,14 @@ enum budget_answer budget_begin(struct budget_hold *h, struct box *b,
 /* Bytes that are about to go. False: over the limit, not one of them may. */
 bool budget_up(struct budget_hold *h, uint64_t n);
 bool budget_down(struct budget_hold *h, uint64_t n);
-/* What an answer of a model says (decoded content); and what was asked. */
+/* Which limit it was, in words, when one of the two was false; else "". */
+const char *budget_why(const struct budget_hold *h);
+/*
+ * What was asked of a model, and what it says (content without its framing and
+ * codings; ask it for none: no Accept-Encoding). A piece of the request is
+ * shown before budget_up() is asked about it: what it asks for may be more
+ * than there is.
+ */
 void budget_request_body(struct budget_hold *h, const void *p, size_t n);
 void budget_answer_body(struct budget_hold *h, const void *p, size_t n);
 /* Must the request's or the answer's content be shown to the two above? */
@@ -42,3 +58,7 @@ bool budget_needs_look(const struct box *b, const char *host, uint16_t port);
 /* Settles; harmless when not open. */
 void budget_end(struct budget_hold *h);
 void box_count(const struct box *b, struct gate_count *out);
+/* One more that was denied. */
+void budget_denied(struct box *b);
+/* Its box goes, without a hold that is open. */
+void budget_forget(struct box *b);

@@ -62,6 +62,7 @@ struct gate;
 struct project;
 struct secret;
 struct box_state;
+struct budgets;
 struct ca;
 struct resolver;
 struct recorder;
@@ -98,9 +99,10 @@ struct box {
 	struct io proxy, dns, tcp, udp;
 	int link_fd;
 	struct box_state *state; /* state.h */
+	struct budgets *budgets; /* budget.c */
 	struct list flows;       /* flow.h */
 	unsigned n_flows, n_asks;
-	bool full; /* does not accept: too many flows */
+	bool full;    /* does not accept: too many flows */
 	bool listens; /* its project has keys, and it has a state */
 	struct timer use_timer;
 	struct gate_count told; /* to the api */
