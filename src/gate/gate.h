@@ -31,7 +31,8 @@
  *	hello.c	    the first message of TLS
  *	leaf.c	    certificates that sandboxes trust
  *	names.c     the resolver inside; dns.c its packets
- *	inject.c    credentials on the way out
+ *	inject.c    credentials on the way out; credential.c makes them,
+ *		    oauth.c fetches some, opened.c has what they are made of
  *	scan.c	    words that must not pass
  *	budget.c    how much
  *	model.c     tokens of model APIs; prices.c what they cost

@@ -213,6 +213,15 @@ bool scan_set_add(struct scan_set *s, const void *word, size_t n,
 	return true;
 }
 
+void scan_set_copy(struct scan_set *s, const struct scan_set *from,
+		   unsigned label)
+{
+	int i;
+
+	for (i = 0; i < from->n; i++)
+		add(s, from->v[i].p, from->v[i].n, label);
+}
+
 /* --- looking --- */
 
 struct match {

@@ -20,6 +20,9 @@ void scan_set_free(struct scan_set *s); /* wipes */
 /* Words that are too short to be told from chance are left out: false. */
 bool scan_set_add(struct scan_set *s, const void *word, size_t n,
 		  unsigned label);
+/* All that is in another one. */
+void scan_set_copy(struct scan_set *s, const struct scan_set *from,
+		   unsigned label);
 bool scan_set_empty(const struct scan_set *s);
 
 /* One stream of bytes. Zero-initialise; `set` may be NULL: nothing is found. */
