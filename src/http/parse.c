@@ -246,8 +246,52 @@ static int parse_version(struct http_head *h, const char *s, const char **why)
 	return refuse(why, 400, "bad HTTP version");
 }
 
-static int parse_request_line(struct http_head *h, char *line, char *path,
-			      const char **why)
+/* Makes two strings of "http://HOST/PATH"; the first moves, to have an end. */
+static char *cut_authority(struct http_head *h, char *target)
+{
+	char *host = target + strlen("http:/"), *from = host + 1;
+	size_t n = strcspn(from, "/?");
+
+	memmove(host, from, n);
+	host[n] = '\0';
+	h->authority = host;
+	return from + n;
+}
+
+static int parse_proxy_target(struct http_head *h, char *target, char *room)
+{
+	static char root[] = "/";
+	char *path = room, *sent = room + strlen(target) + 1;
+
+	h->target = target;
+	if (strcmp(h->method, "CONNECT") == 0) {
+		h->authority = target;
+		h->path = h->sent = h->query = "";
+		return 0;
+	}
+	if (strncasecmp(target, "http://", 7) == 0) {
+		target = cut_authority(h, target);
+		if (*target == '\0')
+			target = root;
+	}
+	h->target = target;
+	h->path = path;
+	h->sent = sent;
+	return http_target_proxy(target, path, sent, &h->query, &h->slashes);
+}
+
+static int parse_target(struct http_head *h, char *target, char *room,
+			bool proxy)
+{
+	if (proxy)
+		return parse_proxy_target(h, target, room);
+	h->target = target;
+	h->path = room;
+	return http_target_split(target, room, &h->query);
+}
+
+static int parse_request_line(struct http_head *h, char *line, char *room,
+			      bool proxy, const char **why)
 {
 	char *target = strchr(line, ' ');
 	char *version = target ? strchr(target + 1, ' ') : NULL;
@@ -264,11 +308,9 @@ static int parse_request_line(struct http_head *h, char *line, char *path,
 		return r;
 	if (strlen(target) > HTTP_TARGET_MAX)
 		return refuse(why, 414, "the target is too long");
-	if (http_target_split(target, path, &h->query) < 0)
-		return refuse(why, 400, "bad request target");
 	h->method = line;
-	h->target = target;
-	h->path = path;
+	if (parse_target(h, target, room, proxy) < 0)
+		return refuse(why, 400, "bad request target");
 	return 0;
 }
 
@@ -320,6 +362,8 @@ static int copy_head(struct http_head *h, const char *p, size_t n, size_t extra,
 	h->text = text;
 	h->n_fields = 0;
 	h->method = h->target = h->path = h->query = h->reason = NULL;
+	h->authority = h->sent = NULL;
+	h->slashes = false;
 	h->status = 0;
 	h->expect_continue = false;
 	return 0;
@@ -337,15 +381,15 @@ static int parse_fields(struct http_head *h, char *rest, const char **why)
 }
 
 static int parse_request(struct http_head *h, const char *p, size_t n,
-			 const char **why)
+			 bool proxy, const char **why)
 {
 	char *rest;
-	int r = copy_head(h, p, n, n, why);
+	int r = copy_head(h, p, n, proxy ? 2 * n : n, why);
 
 	if (r < 0)
 		return r;
 	rest = h->text;
-	r = parse_request_line(h, next_line(&rest), h->text + n, why);
+	r = parse_request_line(h, next_line(&rest), h->text + n, proxy, why);
 	if (r == 0)
 		r = parse_fields(h, rest, why);
 	if (r == 0)
@@ -360,7 +404,17 @@ static int parse_request(struct http_head *h, const char *p, size_t n,
 int http_parse_request(struct http_head *h, const char *p, size_t n,
 		       const char **why)
 {
-	int r = parse_request(h, p, n, why);
+	int r = parse_request(h, p, n, false, why);
+
+	if (r < 0)
+		http_head_done(h);
+	return r;
+}
+
+int http_parse_proxy_request(struct http_head *h, const char *p, size_t n,
+			     const char **why)
+{
+	int r = parse_request(h, p, n, true, why);
 
 	if (r < 0)
 		http_head_done(h);

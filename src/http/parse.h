@@ -41,7 +41,11 @@ struct http_head {
 	const char *target; /* as it came */
 	const char *path;   /* decoded once: "/v1/a b"; see http/target.h */
 	const char *query;  /* as it came, without '?'; "" when there is none */
-	int status;         /* responses */
+	/* http_parse_proxy_request() only. */
+	const char *authority; /* HOST[:PORT] of the target, or NULL */
+	const char *sent;      /* the path, encoded: what is passed on */
+	bool slashes;          /* some in `path` came encoded */
+	int status;            /* responses */
 	const char *reason;
 	int minor;            /* HTTP/1.minor: 0 or 1 */
 	bool keep_alive;      /* the sender does not want to close */
@@ -78,6 +82,13 @@ int http_scan_head(struct http_scan *s, const char *p, size_t n,
  */
 int http_parse_request(struct http_head *h, const char *p, size_t n,
 		       const char **why) MUST_CHECK;
+/*
+ * The same for a proxy. Two more forms of targets: "CONNECT host:port" (`path`
+ * is "" then) and "http://host[:port]/path"; and paths that have a meaning
+ * elsewhere alone: see http_target_proxy().
+ */
+int http_parse_proxy_request(struct http_head *h, const char *p, size_t n,
+			     const char **why) MUST_CHECK;
 /*
  * `method` is that of the request: an answer to HEAD has no body. For
  * responses every failure is -400.

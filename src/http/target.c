@@ -103,6 +103,81 @@ int http_target_split(const char *target, char *path, const char **query)
 	return check_query(*query);
 }
 
+static void put_encoded(char *out, int c)
+{
+	static const char hex[] = "0123456789ABCDEF";
+
+	out[0] = '%';
+	out[1] = hex[c >> 4];
+	out[2] = hex[c & 15];
+}
+
+/* No second reading of a decoded path: see the header. */
+static bool reads_once(const char *path)
+{
+	const char *s;
+
+	for (s = strchr(path, '%'); s; s = strchr(s + 1, '%'))
+		if (decode_byte(s) >= 0)
+			return false;
+	for (s = strstr(path, "/."); s; s = strstr(s + 1, "/.")) {
+		const char *end = s + 2 + (s[2] == '.');
+
+		if (*end == ';')
+			return false;
+	}
+	return true;
+}
+
+int http_target_proxy(const char *target, char *path, char *sent,
+		      const char **query, bool *slashes)
+{
+	const char *s = target;
+	size_t n = 0, len = 0;
+
+	*slashes = false;
+	if (*s != '/')
+		return -EINVAL;
+	for (; *s && *s != '?'; s++) {
+		bool coded = *s == '%';
+		int c = coded ? decode_byte(s) : (unsigned char)*s;
+
+		if (c < 0 || is_control((unsigned char)c) || c == '\\' ||
+		    (!coded && !is_path_char((unsigned char)c)))
+			return -EINVAL;
+		*slashes |= coded && c == '/';
+		path[n++] = (char)c;
+		/* What is encoded without need has two spellings. */
+		if (coded && !is_alnum((unsigned char)c) &&
+		    !strchr("-._~", c)) {
+			put_encoded(sent + len, c);
+			len += 3;
+		} else {
+			sent[len++] = (char)c;
+		}
+		s += coded ? 2 : 0;
+	}
+	path[n] = sent[len] = '\0';
+	if (!segments_ok(path) || !reads_once(path) || !http_is_utf8(path, n))
+		return -EINVAL;
+	*query = *s ? s + 1 : s;
+	return check_query(*query);
+}
+
+void http_path_kept(const char *sent, char *out)
+{
+	for (; *sent; sent++) {
+		int c = *sent == '%' ? decode_byte(sent) : *sent;
+
+		if (*sent == '%' && c != '/')
+			sent += 2;
+		else if (c == '/')
+			c = *sent;
+		*out++ = (char)c;
+	}
+	*out = '\0';
+}
+
 /* Decodes `n` bytes of a query that was checked: the length, or -errno. */
 static int decode_form(const char *p, size_t n, char *out, size_t cap)
 {

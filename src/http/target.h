@@ -22,6 +22,21 @@ int http_target_split(const char *target, char *path,
 		      const char **query) MUST_CHECK;
 
 /*
+ * For a proxy, whose policy compares `path` while a server elsewhere reads
+ * `sent`: what that server could take for another path is refused. `sent` is
+ * the path in its normal form (RFC 3986, 6.2.2), with as much room as `path`.
+ *
+ * Encoded slashes may be there: `path` has them as slashes, and `*slashes` says
+ * so; http_path_kept() is the other reading, with "%2F" in their place. Besides
+ * what http_target_split() refuses: a path that was encoded twice, and ".;x"
+ * and "..;x", which some servers take for "." and "..".
+ */
+int http_target_proxy(const char *target, char *path, char *sent,
+		      const char **query, bool *slashes) MUST_CHECK;
+/* `out` has room for strlen(sent) + 1 bytes. */
+void http_path_kept(const char *sent, char *out);
+
+/*
  * The decoded value of a query parameter ('+' is a space). 1 when it is there
  * ("?all" has the value ""), 0 when not, -EINVAL when it is given twice or is
  * not UTF-8 or has control bytes, -ENAMETOOLONG when it does not fit.

@@ -66,7 +66,28 @@ static void check_target(const struct http_head *h)
 	(void)http_wants_upgrade(h, "wire/1");
 }
 
-static void fuzz_head(const char *p, size_t n, bool request)
+static void check_proxy(const struct http_head *h)
+{
+	char sent[HTTP_TARGET_MAX + 1], path[HTTP_TARGET_MAX + 1];
+	const char *query;
+	bool slashes;
+
+	assert(h->sent && h->query);
+	if (strcmp(h->method, "CONNECT") == 0) {
+		assert(h->authority && !*h->path);
+		return;
+	}
+	assert(!h->authority || !strpbrk(h->authority, "/? "));
+	check_target(h);
+	/* The normal form of the normal form is it itself. */
+	assert(http_target_proxy(h->sent, path, sent, &query, &slashes) == 0);
+	assert(strcmp(sent, h->sent) == 0 && strcmp(path, h->path) == 0);
+	assert(slashes == h->slashes);
+	http_path_kept(sent, path);
+	assert(slashes == (strcmp(path, h->path) != 0));
+}
+
+static void fuzz_head(const char *p, size_t n, char kind)
 {
 	struct http_head h = { 0 };
 	const char *why = NULL;
@@ -76,10 +97,14 @@ static void fuzz_head(const char *p, size_t n, bool request)
 	/* Parsing must also hold up without a scan before it. */
 	if (r > 0)
 		n = (size_t)r;
-	if (request) {
+	if (kind == 'q') {
 		r = http_parse_request(&h, p, n, &why);
 		if (r == 0)
 			check_target(&h);
+	} else if (kind == 'p') {
+		r = http_parse_proxy_request(&h, p, n, &why);
+		if (r == 0)
+			check_proxy(&h);
 	} else {
 		r = http_parse_response(&h, p, n, "GET", &why);
 	}
@@ -143,10 +168,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	switch (data[0]) {
 	case 'q':
-		fuzz_head(p, size - 1, true);
-		break;
+	case 'p':
 	case 'r':
-		fuzz_head(p, size - 1, false);
+		fuzz_head(p, size - 1, (char)data[0]);
 		break;
 	case 'c':
 		fuzz_chunked(p, size - 1);

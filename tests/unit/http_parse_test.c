@@ -246,6 +246,55 @@ static void test_good(void)
 	http_head_done(&h);
 }
 
+static const struct {
+	const char *line;
+	int status;
+	const char *authority, *path, *query, *sent;
+} proxy_rows[] = {
+	{ "GET /a%2Fb?c", 0, NULL, "/a/b", "c", "/a%2Fb" },
+	{ "GET http://a.test/x%41?q=/", 0, "a.test", "/xA", "q=/", "/xA" },
+	{ "GET HTTP://a.test", 0, "a.test", "/", "", "/" },
+	{ "GET http://[::1]:80/", 0, "[::1]:80", "/", "", "/" },
+	{ "GET http:///x", 0, "", "/x", "", "/x" },
+	{ "CONNECT a.test:443", 0, "a.test:443", "", "", "" },
+	{ "CONNECT /x", 0, "/x", "", "", "" }, /* it is no host */
+	{ "GET http://a.test?x", -400, NULL, NULL, NULL, NULL },
+	{ "GET https://a.test/", -400, NULL, NULL, NULL, NULL },
+	{ "GET http:/a.test/", -400, NULL, NULL, NULL, NULL },
+	{ "GET a.test:80", -400, NULL, NULL, NULL, NULL },
+	{ "GET *", -400, NULL, NULL, NULL, NULL },
+	{ "GET http://a.test/../x", -400, NULL, NULL, NULL, NULL },
+	{ "GET http://a.test//x", -400, NULL, NULL, NULL, NULL },
+	{ "GET http://a.test/#x", -400, NULL, NULL, NULL, NULL },
+};
+
+static void test_proxy(void)
+{
+	struct http_head h = { 0 };
+	const char *why;
+	char text[128];
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(proxy_rows); i++) {
+		int n = snprintf(text, sizeof(text),
+				 "%s HTTP/1.1\r\nHost: a.test\r\n\r\n",
+				 proxy_rows[i].line);
+		int r = http_parse_proxy_request(&h, text, (size_t)n, &why);
+
+		printf("# %s\n", proxy_rows[i].line);
+		CHECK(r == proxy_rows[i].status);
+		if (r < 0 || proxy_rows[i].status)
+			continue;
+		CHECK(!h.authority == !proxy_rows[i].authority);
+		if (h.authority && proxy_rows[i].authority)
+			CHECK_STR(h.authority, proxy_rows[i].authority);
+		CHECK_STR(h.path, proxy_rows[i].path);
+		CHECK_STR(h.query, proxy_rows[i].query);
+		CHECK_STR(h.sent, proxy_rows[i].sent);
+	}
+	http_head_done(&h);
+}
+
 static int respond(struct http_head *h, const char *s, const char *method)
 {
 	const char *why = "";
@@ -300,6 +349,7 @@ int main(void)
 	test_bad();
 	test_limits();
 	test_good();
+	test_proxy();
 	test_responses();
 	return CHECK_DONE();
 }

@@ -77,6 +77,58 @@ static void test_split(void)
 	}
 }
 
+static const struct {
+	const char *target, *path, *sent, *kept; /* path NULL: refused */
+} proxy_rows[] = {
+	{ "/", "/", "/", "/" },
+	{ "/a%20b?q", "/a b", "/a%20b", "/a b" },
+	{ "/%41%7e%2d", "/A~-", "/A~-", "/A~-" },
+	{ "/a%3bb;c%40", "/a;b;c@", "/a%3Bb;c%40", "/a;b;c@" },
+	{ "/@x%2fy", "/@x/y", "/@x%2Fy", "/@x%2Fy" },
+	{ "/%c3%a4%2F", "/\303\244/", "/%C3%A4%2F", "/\303\244%2F" },
+	{ "/100%25", "/100%", "/100%25", "/100%" },
+	{ "/a/..%2fb", NULL, NULL, NULL },
+	{ "/a%2f..", NULL, NULL, NULL },
+	{ "/a%2f%2e%2e%2fb", NULL, NULL, NULL },
+	{ "/a%2f/b", NULL, NULL, NULL },
+	{ "/%2fb", NULL, NULL, NULL },
+	{ "/a/..;/b", NULL, NULL, NULL },
+	{ "/a/.;x/b", NULL, NULL, NULL },
+	{ "/a/%2e%2e%3b/b", NULL, NULL, NULL },
+	{ "/%252e%252e/", NULL, NULL, NULL },
+	{ "/a%255cb", NULL, NULL, NULL },
+	{ "/a%252fb", NULL, NULL, NULL },
+	{ "/a%5cb", NULL, NULL, NULL },
+	{ "/a%00", NULL, NULL, NULL },
+	{ "/a/../b", NULL, NULL, NULL },
+	{ "/\303\244", NULL, NULL, NULL },
+	{ "/a#b", NULL, NULL, NULL },
+	{ "*", NULL, NULL, NULL },
+};
+
+static void test_proxy(void)
+{
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(proxy_rows); i++) {
+		const char *query = NULL;
+		char path[64], sent[64], kept[64];
+		bool slashes = false;
+		int r = http_target_proxy(proxy_rows[i].target, path, sent,
+					  &query, &slashes);
+
+		printf("# %s\n", proxy_rows[i].target);
+		CHECK(r == (proxy_rows[i].path ? 0 : -EINVAL));
+		if (r < 0 || !proxy_rows[i].path)
+			continue;
+		http_path_kept(sent, kept);
+		CHECK_STR(path, proxy_rows[i].path);
+		CHECK_STR(sent, proxy_rows[i].sent);
+		CHECK_STR(kept, proxy_rows[i].kept);
+		CHECK(slashes == (strcmp(path, kept) != 0));
+	}
+}
+
 static void test_query(void)
 {
 	struct http_head h = {
@@ -122,6 +174,7 @@ static void test_encode(void)
 int main(void)
 {
 	test_split();
+	test_proxy();
 	test_query();
 	test_encode();
 	return CHECK_DONE();
