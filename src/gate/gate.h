@@ -20,8 +20,10 @@
  *	box.c	    sandboxes: their sockets, policies
  *	project.c   projects: their keys, secrets
  *	state.c     what a sandbox has that outlives the process
- *	flow.c	    a connection from a sandbox: what it wants, who decides
- *	request.c   an HTTP request through the gate, and its answer
+ *	flow.c	    a connection from a sandbox: what its first bytes are
+ *	connect.c   tunnels
+ *	exchange.c  HTTP requests, one after the other; request.c one of them
+ *	pass.c	    who is asked before anything leaves
  *	refuse.c    what people and models are told
  *	decide.c    policies of a sandbox as one
  *	dial.c	    the way to a server outside
@@ -128,6 +130,7 @@ struct gate {
 	char door[NAME_CAP]; /* the project; "": all without one of their own */
 	struct list boxes[GATE_BUCKETS], projects;
 	unsigned n_flows;
+	bool full; /* some sandbox waits until a flow of any ends */
 	struct io api, keeper; /* -1: nobody is there */
 	struct outbox to_api, to_keeper;
 	struct io signals;
