@@ -231,21 +231,25 @@ class Life(Case):
         fds = self.warden_fds()
         wait_for("a server inside",
                  lambda: self.code(box, "127.0.0.1", 3128) == 0, 10 * SLOW)
-        with self.assertRaises(Refused) as e:
-            self.link.door(box)
-        self.assertEqual(e.exception.code, errno.EADDRINUSE)
-        self.assertIn("port 3128 is taken", str(e.exception))
-        self.assertEqual(self.warden_fds(), fds)
-        self.i.rm(box)
+        for _ in range(100):
+            with self.assertRaises(Refused) as e:
+                self.link.door(box)
+            self.assertEqual(e.exception.code, errno.EADDRINUSE)
+            self.assertIn("port 3128 is taken", str(e.exception))
+        self.assertLess(self.warden_fds(), fds + 50)  # it has others, too
 
     def test_nothing_stays(self):
-        fds = self.warden_fds()
+        def links():
+            """Programs that it keeps attached."""
+            pid = self.i.pids()["carrel-warden"][0]
+            return [fd for fd in os.listdir(f"/proc/{pid}/fd")
+                    if "bpf" in os.readlink(f"/proc/{pid}/fd/{fd}")]
         for _ in range(3):
             box = self.i.create()
             self.door(box)
+            self.assertEqual(len(links()), 1)
             self.i.rm(box)
-        wait_for("the descriptors to go", lambda: self.warden_fds() <= fds,
-                 10 * SLOW)
+            self.assertEqual(links(), [])
 
     def test_after_a_crash_of_the_warden(self):
         box = self.i.create()
