@@ -43,7 +43,7 @@ int gate_parts(const struct sandbox *s, struct gate_parts *hold,
 	size_t i;
 	int r;
 
-	snprintf(hold->name[m->n_parts], GATE_PART_CAP, "approvals");
+	snprintf(hold->name[m->n_parts], GATE_PART_CAP, GATE_PART_GRANTS);
 	grants_text(s, &hold->text[m->n_parts]);
 	r = add(hold, m, e);
 	if (r < 0)

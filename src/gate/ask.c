@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/auto.h"
+#include "gate/ask_hook.h"
 #include "gate/record.h"
 
 enum { PATH_SHOWN = 1024, RULE_SHOWN = 1024, METHOD_SHOWN = 32 };
@@ -71,7 +72,7 @@ static struct ask_words *words_of(const struct request *r,
 	return w;
 }
 
-/* For the log, and for who is called (ask_hook.c). */
+/* For the log, and for who is called (ask_hook.h). */
 static void put_json(const struct ask_words *w, struct buf *out)
 {
 	buf_puts(out, "\"method\":");
@@ -187,13 +188,33 @@ void ask_answer(struct gate *g, uint64_t number, bool allow)
 	a->fn(a, allow, allow ? "approved" : "denied by a person");
 }
 
+static void call_hook(struct gate *g, const struct ask *a, uint64_t shown)
+{
+	AUTO(buf_done) struct buf json = { 0 };
+
+	buf_printf(&json,
+		   "{\"type\":\"approval.ask\",\"number\":%llu,"
+		   "\"sandbox\":\"%s\",\"name\":",
+		   (unsigned long long)shown, a->box->id);
+	record_string(&json, a->box->name);
+	buf_puts(&json, ",\"project\":");
+	record_string(&json, a->box->project->name);
+	buf_puts(&json, ",");
+	put_json(a->words, &json);
+	buf_puts(&json, "}");
+	ask_hook(g, buf_str(&json));
+}
+
 void ask_shown(struct gate *g, uint64_t number, uint64_t shown)
 {
 	struct ask *a = find(number);
 
-	(void)g;
-	if (a)
-		a->shown = shown;
+	if (!a)
+		return;
+	/* Only now people have a word for it. */
+	if (a->shown == 0)
+		call_hook(g, a, shown);
+	a->shown = shown;
 }
 
 void asks_tell(struct gate *g)

@@ -19,6 +19,28 @@ static void observe(const struct box *b, const struct request *q,
 							     : VERDICT_ALLOW;
 }
 
+/* What people have granted counts where the others say "ask": it takes nothing
+ * away from a rule that denies, and names no address. */
+static bool is_grants(const struct box_part *p)
+{
+	return strcmp(p->name, GATE_PART_GRANTS) == 0;
+}
+
+static void grant(const struct box *b, const struct request *q,
+		  struct ruling *r)
+{
+	const struct box_part *p = b->parts;
+	struct decision d;
+
+	if (r->verdict != VERDICT_ASK || b->n_parts == 0 || !is_grants(p))
+		return;
+	d = policy_decide(&p->policy, q);
+	if (d.verdict == VERDICT_ALLOW)
+		*r = (struct ruling){ .verdict = VERDICT_ALLOW,
+				      .part = p->name,
+				      .rule = d.rule };
+}
+
 struct ruling box_decide(const struct box *b, const struct request *q)
 {
 	const char *look = "no rule", *part = "no rule";
@@ -31,6 +53,8 @@ struct ruling box_decide(const struct box *b, const struct request *q)
 	for (i = 0; i < b->n_parts && !found; i++) {
 		bool looks = t.look != NULL;
 
+		if (i == 0 && is_grants(&b->parts[i]))
+			continue;
 		found = policy_try(&b->parts[i].policy, q, &t);
 		if (!looks && t.look)
 			look = b->parts[i].name;
@@ -43,6 +67,7 @@ struct ruling box_decide(const struct box *b, const struct request *q)
 		.part = d.verdict == VERDICT_LOOK ? look : part,
 		.rule = d.rule,
 	};
+	grant(b, q, &out);
 	observe(b, q, &out);
 	return out;
 }
@@ -56,12 +81,15 @@ bool box_knows_host(const struct box *b, const char *host, uint16_t port)
 	if (b->flags & GATE_OBSERVE)
 		return true;
 	for (i = 0; i < b->n_parts && r == 0; i++)
-		r = policy_knows_host(&b->parts[i].policy, host, port, &denied);
+		if (!is_grants(&b->parts[i]))
+			r = policy_knows_host(&b->parts[i].policy, host, port,
+					      &denied);
 	return r > 0;
 }
 
 void ruling_text(const struct box *b, const struct ruling *r, struct buf *out)
 {
+	const char *between = " of ";
 	unsigned i;
 
 	if (r->rule) {
@@ -69,8 +97,12 @@ void ruling_text(const struct box *b, const struct ruling *r, struct buf *out)
 		return;
 	}
 	buf_puts(out, "no rule");
-	for (i = 0; i < b->n_parts; i++)
-		buf_printf(out, "%s%s", i ? ", " : " of ", b->parts[i].name);
+	for (i = 0; i < b->n_parts; i++) {
+		if (is_grants(&b->parts[i]))
+			continue;
+		buf_printf(out, "%s%s", between, b->parts[i].name);
+		between = ", ";
+	}
 }
 
 /* --- addresses --- */
@@ -151,7 +183,8 @@ bool box_names_address(const struct box *b, const char *host,
 	unsigned i;
 
 	for (i = 0; i < b->n_parts; i++)
-		if (policy_names(&b->parts[i].policy, host, a, port, exact))
+		if (!is_grants(&b->parts[i]) &&
+		    policy_names(&b->parts[i].policy, host, a, port, exact))
 			return true;
 	return false;
 }

@@ -96,6 +96,9 @@ enum gate_box_flags {
 	GATE_OBSERVE = 1, /* what would be denied passes, and is written down */
 };
 
+/* The part with what people have granted; the first, if there is one. */
+#define GATE_PART_GRANTS "approvals"
+
 struct gate_part {
 	const char *name; /* as refusals say it: "policy research" */
 	const char *text; /* policy/policy.h */
