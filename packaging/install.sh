@@ -28,6 +28,7 @@ if [ -d images ]; then
 	cp -R images/. "$to/share/carrel/images/"
 fi
 put 755 "$to/libexec/carrel" packaging/users.sh
+put 644 "$to/share/carrel/presets" packaging/presets/*.policy
 put 644 "$to/share/man/man1" "$BUILD"/man/*.1
 put 644 "$to/share/zsh/site-functions" "$BUILD/man/_carrel"
 install -d "$to/share/bash-completion/completions"
@@ -39,7 +40,9 @@ put 644 "$to/share/doc/carrel" README.md LICENSE docs/*.md packaging/packages.tx
 libexec="#libexec_dir = /usr/local/libexec/carrel"
 [ "$PREFIX" = /usr/local ] || libexec="libexec_dir = $PREFIX/libexec/carrel"
 install -d "$etc"
-sed "s|^@LIBEXEC@\$|$libexec|" packaging/carrel.conf.in >"$etc/carrel.conf.example"
+presets="#presets_dir = /usr/local/share/carrel/presets"
+[ "$PREFIX" = /usr/local ] || presets="presets_dir = $PREFIX/share/carrel/presets"
+sed -e "s|^@LIBEXEC@\$|$libexec|" -e "s|^@PRESETS@\$|$presets|" packaging/carrel.conf.in >"$etc/carrel.conf.example"
 [ -e "$etc/carrel.conf" ] || cp "$etc/carrel.conf.example" "$etc/carrel.conf"
 
 install -d "$to/lib/systemd/system"

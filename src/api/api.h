@@ -25,6 +25,7 @@
 #include "api/keys.h"
 #include "api/lifetime.h"
 #include "api/metrics.h"
+#include "api/policies.h"
 #include "api/port.h"
 #include "api/project_disk.h"
 #include "api/reconcile.h"
@@ -79,6 +80,7 @@ struct api {
 	struct disk_syncs disk_syncs;
 	struct drive drive;
 	struct volumes volumes;
+	struct policies policies;
 	struct secrets secrets;
 	struct blobs blobs;
 	unsigned n_relays, n_imports, n_surveys, n_backups;

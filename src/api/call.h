@@ -8,10 +8,12 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "base/err.h"
 #include "base/str.h"
 
 struct api;
 struct http_conn;
+struct http_head;
 struct route;
 
 /* Each includes the ones in front of it. */
@@ -47,6 +49,10 @@ struct call {
 	char arg[CALL_ARGS][CALL_ARG_CAP];
 	const char *rest; /* behind a pattern that ends in a "*", decoded */
 };
+
+/* The project that ?project= names, or the own one: EINVAL, ENOENT. */
+int call_project(const struct call *call, const struct http_head *h,
+		 char out[NAME_CAP], struct err *e) MUST_CHECK;
 
 typedef void handler_fn(struct api *a, struct http_conn *c,
 			const struct call *call);

@@ -166,7 +166,3 @@ void drive_object_drop(struct api *a, const char *project, const char *sha256,
 /* Answers with the bytes of a version, or with what `Range` asks for. */
 void drive_send(struct api *a, struct http_conn *c,
 		const struct drive_row *row);
-
-/* h_drive.c: the project of a call: the key's, or ?project= of the operator */
-int drive_project(const struct call *call, const struct http_head *h,
-		  char out[NAME_CAP], struct err *e) MUST_CHECK;

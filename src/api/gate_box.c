@@ -226,7 +226,6 @@ static void send_box(struct box_gate *g, uint32_t which, int *fds, int n_fds)
 			      .flags = s->spec.observe ? GATE_OBSERVE : 0,
 			      .fds = which,
 			      .ask_ms = s->api->conf.ask_timeout_ms };
-
 	struct gate_parts parts = { 0 };
 	struct gate_uses words;
 	struct err e = { 0 };

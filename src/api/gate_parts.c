@@ -1,10 +1,21 @@
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "api/api.h"
 #include "api/gate.h"
+#include "api/grants.h"
 #include "base/buf.h"
+
+/* A newline behind each rule, and there is one more row than is used. */
+static_assert(GRANTS_OF_BOX * (GRANT_RULE_CAP + 1) + SPEC_RULES_BYTES +
+			      SPEC_RULES_MAX +
+			      SPEC_ALLOW_MAX * PRESET_TEXT_MAX +
+			      SAVED_POLICY_MAX <=
+		      GATE_TEXT_MAX,
+	      "all that a sandbox may have fits");
+static_assert(SPEC_ALLOW_MAX + 3 < GATE_PARTS_MAX, "so do the names");
 
 void gate_parts_done(struct gate_parts *hold)
 {
@@ -36,6 +47,18 @@ static int add(struct gate_parts *hold, struct gate_msg *m, struct err *e)
 	return 0;
 }
 
+/* One that is not there any more allows nothing. */
+static int add_saved(struct gate_parts *hold, struct gate_msg *m,
+		     const char *kind, const struct saved_policy *p,
+		     struct err *e)
+{
+	if (!p)
+		return 0;
+	snprintf(hold->name[m->n_parts], GATE_PART_CAP, "%s %s", kind, p->name);
+	buf_puts(&hold->text[m->n_parts], p->text);
+	return add(hold, m, e);
+}
+
 int gate_parts(const struct sandbox *s, struct gate_parts *hold,
 	       struct gate_msg *m, struct err *e)
 {
@@ -52,5 +75,15 @@ int gate_parts(const struct sandbox *s, struct gate_parts *hold,
 	json_array_foreach (s->spec.rules, i, v)
 		buf_printf(&hold->text[m->n_parts], "%s\n",
 			   json_string_value(v));
-	return add(hold, m, e);
+	r = add(hold, m, e);
+	json_array_foreach (s->spec.allow, i, v)
+		if (r == 0)
+			r = add_saved(hold, m, "preset",
+				      preset_find(s->api, json_string_value(v)),
+				      e);
+	if (r == 0 && *s->spec.policy)
+		r = add_saved(hold, m, "policy",
+			      policy_find(s->api, s->project, s->spec.policy),
+			      e);
+	return r;
 }

@@ -16,20 +16,6 @@ enum {
 	DROP_MAX = 64 * 1024 * 1024, /* of a body, before its failure is told */
 };
 
-int drive_project(const struct call *call, const struct http_head *h,
-		  char out[NAME_CAP], struct err *e)
-{
-	int r = http_query(h, "project", out, NAME_CAP);
-
-	if (r == 0)
-		snprintf(out, NAME_CAP, "%s", who_project(&call->who));
-	if (r < 0 || !name_valid(out))
-		return err_set(e, EINVAL, "project is no name of a project");
-	if (!who_sees(&call->who, out))
-		return err_set(e, ENOENT, "no project '%s'", out);
-	return 0;
-}
-
 static void take_who(struct drive_who *by, struct http_conn *c,
 		     const struct call *call)
 {
@@ -153,7 +139,7 @@ static void h_put(struct api *a, struct http_conn *c, const struct call *call)
 	u->api = a;
 	u->conn = c;
 	want.owner = u;
-	if (drive_project(call, h, want.project, &e) == 0 &&
+	if (call_project(call, h, want.project, &e) == 0 &&
 	    take_condition(h, &want, &e) == 0 &&
 	    drive_path_join(want.path, call->rest, "", &e) == 0)
 		u->put = drive_put_new(
@@ -175,7 +161,7 @@ static bool take_path(struct api *a, struct http_conn *c,
 {
 	struct err e = { 0 };
 
-	if (drive_project(call, http_request(c), project, &e) == 0 &&
+	if (call_project(call, http_request(c), project, &e) == 0 &&
 	    drive_path_join(path, call->rest, "", &e) == 0)
 		return true;
 	reply_err(a, c, &e);
@@ -288,7 +274,7 @@ static int take_listing(const struct http_head *h, const struct call *call,
 	char after[DRIVE_PATH_CAP] = "";
 	bool dir;
 
-	if (drive_project(call, h, l->project, e) < 0 ||
+	if (call_project(call, h, l->project, e) < 0 ||
 	    query_bool(h, "recursive", &l->recursive, e) < 0 ||
 	    query_bool(h, "removed", &l->removed, e) < 0 ||
 	    query_number(h, "limit", DRIVE_LIST_MAX, &l->limit, e) < 0)

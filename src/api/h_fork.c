@@ -271,6 +271,8 @@ static int take_words(struct fork *f, json_t *j, struct err *e)
 			       "and its name is 'name'");
 	if (spec)
 		r = spec_from_json(&f->spec, spec, e);
+	if (r == 0)
+		r = rules_may_say(&f->who, spec, e);
 	labels = json_object_get(j, "labels");
 	if (r < 0 || !labels)
 		return r;

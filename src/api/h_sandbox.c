@@ -141,6 +141,8 @@ static int create(struct create *cr, json_t *j, struct err *e)
 		spec_defaults(&spec, &cr->api->conf);
 	if (r == 0)
 		r = spec_from_json(&spec, j, e);
+	if (r == 0)
+		r = rules_may_say(&cr->who, j, e);
 	if (r < 0)
 		return r;
 	if (from)

@@ -167,7 +167,9 @@ static int begin(struct update *u, struct err *e)
 			       box_state_name(s->state));
 	spec_copy(&spec, &s->spec);
 	if (spec_patch(&spec, u->change, e) < 0 ||
-	    secrets_allow(u->api, s->project, &spec, e) < 0)
+	    secrets_allow(u->api, s->project, &spec, e) < 0 ||
+	    rules_may_say(&u->who, u->change, e) < 0 ||
+	    policies_allow(u->api, s->project, &spec, e) < 0)
 		return -e->code;
 	if (s->state == BOX_SUSPENDED) /* its next life is launched with it */
 		return 0;

@@ -167,6 +167,7 @@ static void load(struct api *a)
 	    images_load(a, &e) < 0 || ports_init(a, &e) < 0 ||
 	    disk_syncs_init(&a->disk_syncs, &a->loop, &e) < 0 ||
 	    drive_start(a, &e) < 0 || volumes_load(a, &e) < 0 ||
+	    policies_load(a, &e) < 0 ||
 	    secrets_load(a, &e) < 0 ||
 	    blobs_start(a, &e) < 0 || fetch_check(&a->conf, &e) < 0)
 		die("%s", e.msg);

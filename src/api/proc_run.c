@@ -388,6 +388,8 @@ static int make_box(struct run *r, struct err *e)
 	spec_defaults(&spec, &r->api->conf);
 	if (r->request.spec)
 		rc = spec_from_json(&spec, r->request.spec, e);
+	if (rc == 0)
+		rc = rules_may_say(&r->call.who, r->request.spec, e);
 	if (rc < 0)
 		return rc;
 	return box_create(r->api, who_project(&r->call.who), &spec, true,

@@ -33,6 +33,7 @@ const struct route *const all_routes[] = {
 	drive_routes,
 	volume_routes,
 	approval_routes,
+	policy_routes,
 	NULL,
 };
 /* clang-format on */

@@ -325,6 +325,7 @@ int box_may_create(struct api *a, const char *project, const struct spec *spec,
 			       a->boxes.n_users);
 	if (project_disk_check(a, project, e) < 0 ||
 	    volumes_allow(a, project, spec, NULL, e) < 0 ||
+	    policies_allow(a, project, spec, e) < 0 ||
 	    secrets_allow(a, project, spec, e) < 0)
 		return -e->code;
 	all.cpus_milli *= n;

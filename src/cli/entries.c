@@ -69,7 +69,9 @@ static void print_line(const struct entries *e, const char *line)
 		return;
 	}
 	j = json_loads(line, 0, NULL);
-	if (json_is_object(j))
+	if (json_is_object(j) && e->take)
+		e->take(e->arg, j);
+	else if (json_is_object(j))
 		print_entry(j);
 	json_decref(j);
 }

@@ -12,6 +12,9 @@ struct entries {
 	struct cli *cli;
 	bool json;     /* lines as they are */
 	uint64_t last; /* keep only so many, shown at the end; 0: all at once */
+	/* Gets each entry instead of standard output; may be NULL. */
+	void (*take)(void *arg, const json_t *entry);
+	void *arg;
 
 	/* Private. */
 	uint64_t seq; /* of the last one that came */

@@ -210,9 +210,7 @@ const struct verb all_verbs[] = {
 	  .help = "make, list and remove images" },
 	{ .name = "policy",
 	  .sub = policy_verbs,
-	  .help = "check and try policies of what may be reached",
-	  .notes = "Nothing applies them yet: a sandbox has no way out at "
-		   "all." },
+	  .help = "what sandboxes may reach: keep, check, try and learn it" },
 	{ .name = "approvals",
 	  .fn = verb_approvals,
 	  .args = "[OPTIONS]",

@@ -7,13 +7,13 @@
 #include "base/auto.h"
 #include "base/fd.h"
 #include "base/product.h"
-#include "cli/cli.h"
+#include "cli/policy_text.h"
 #include "policy/policy.h"
 
 /* What `policy test` exits with. */
 enum { EXIT_DENIED = 1, EXIT_ASKED = 3 };
 
-static void read_text(struct cli *cli, const char *path, struct buf *text)
+void policy_text(struct cli *cli, const char *path, struct buf *text)
 {
 	AUTO_CLOSE int opened = -1;
 	int fd = STDIN_FILENO;
@@ -32,26 +32,14 @@ static void read_text(struct cli *cli, const char *path, struct buf *text)
 	} while (n > 0 && buf_len(text) <= POLICY_TEXT_MAX);
 }
 
-/* Both forms: what starts with a brace is JSON. */
+/* Both forms. */
 static void load(struct cli *cli, const char *path, struct policy *p)
 {
 	AUTO(buf_done) struct buf text = { 0 };
 	struct err e = { 0 };
-	json_error_t why;
-	json_t *j;
-	int r;
 
-	read_text(cli, path, &text);
-	if (buf_data(&text)[strspn(buf_str(&text), " \t\r\n")] != '{') {
-		r = policy_parse(p, buf_data(&text), buf_len(&text), &e);
-	} else {
-		j = json_loadb(buf_data(&text), buf_len(&text),
-			       JSON_REJECT_DUPLICATES, &why);
-		r = j ? policy_from_json(p, j, &e)
-		      : err_set(&e, EINVAL, "line %d: %s", why.line, why.text);
-		json_decref(j);
-	}
-	if (r < 0)
+	policy_text(cli, path, &text);
+	if (policy_read(p, buf_data(&text), buf_len(&text), &e) < 0)
 		fail(cli, "%s: %s", path, e.msg);
 }
 
@@ -93,29 +81,107 @@ static const struct {
 	[VERDICT_LOOK] = { "look", EXIT_FAILED },
 };
 
-static void explain(const struct decision *d, bool json)
+/* What lines that are no rules say about the host. */
+struct about {
+	bool private;
+	const struct host_budget *budgets[POLICY_BUDGETS_MAX];
+	size_t n_budgets;
+	const struct host_model *model;
+};
+
+static void find_about(const struct policy *p, const char *host,
+		       struct about *out)
+{
+	size_t i;
+
+	*out = (struct about){ 0 };
+	for (i = 0; i < p->n_privates; i++)
+		out->private =
+			out->private || private_names(&p->privates[i], host);
+	for (i = 0; i < p->n_budgets; i++)
+		if (host_pattern_fits(&p->budgets[i].host, host))
+			out->budgets[out->n_budgets++] = &p->budgets[i];
+	for (i = 0; i < p->n_models; i++)
+		if (host_pattern_fits(&p->models[i].host, host))
+			out->model = &p->models[i];
+}
+
+static const char *over_of(const struct policy *p)
+{
+	return over_name(p->over ? p->over : OVER_DENY);
+}
+
+static void explain_json(const struct policy *p, const struct decision *d,
+			 const char *rule, const struct about *x)
+{
+	json_t *budgets = json_object(), *j;
+	size_t i;
+
+	for (i = 0; i < x->n_budgets; i++) {
+		AUTO(buf_done) struct buf host = { 0 }, limits = { 0 };
+
+		host_pattern_print(&x->budgets[i]->host, &host);
+		budget_print(&x->budgets[i]->budget, &limits);
+		json_object_set_new(budgets, buf_str(&host),
+				    json_string(buf_str(&limits)));
+	}
+	j = json_pack("{s:s, s:o, s:o, s:b, s:o, s:s, s:o}", "verdict",
+		      verdicts[d->verdict].name, "line",
+		      d->rule ? json_integer(d->rule->line) : json_null(),
+		      "rule", d->rule ? json_string(rule) : json_null(),
+		      "private", x->private, "budgets", budgets, "over",
+		      over_of(p), "model",
+		      x->model ? json_string(model_shape_name(x->model->shape))
+			       : json_null());
+	json_dumpf(j, stdout, JSON_COMPACT);
+	json_decref(j);
+	putchar('\n');
+}
+
+static void explain_more(const struct policy *p, const struct about *x)
+{
+	AUTO(buf_done) struct buf own = { 0 };
+	size_t i;
+
+	if (x->private)
+		puts("private: it may have an address of a private network");
+	budget_print(&p->budget, &own);
+	if (buf_len(&own))
+		printf("budget: %s\n", buf_str(&own));
+	for (i = 0; i < x->n_budgets; i++) {
+		AUTO(buf_done) struct buf host = { 0 }, limits = { 0 };
+
+		host_pattern_print(&x->budgets[i]->host, &host);
+		budget_print(&x->budgets[i]->budget, &limits);
+		printf("budget of %s: %s\n", buf_str(&host), buf_str(&limits));
+	}
+	if (buf_len(&own) || x->n_budgets)
+		printf("over it: %s\n", over_of(p));
+	if (x->model)
+		printf("model: tokens are counted, as %s tells them\n",
+		       model_shape_name(x->model->shape));
+}
+
+static void explain(const struct policy *p, const struct decision *d,
+		    const char *host, bool json)
 {
 	AUTO(buf_done) struct buf rule = { 0 };
-	json_t *j;
+	struct about x;
 
+	find_about(p, host, &x);
 	if (d->rule)
 		rule_print(d->rule, &rule);
 	if (json) {
-		j = json_pack(
-			"{s:s, s:o, s:o}", "verdict", verdicts[d->verdict].name,
-			"line",
-			d->rule ? json_integer(d->rule->line) : json_null(),
-			"rule",
-			d->rule ? json_string(buf_str(&rule)) : json_null());
-		json_dumpf(j, stdout, JSON_COMPACT);
-		json_decref(j);
-		putchar('\n');
-	} else if (d->rule) {
+		explain_json(p, d, buf_str(&rule), &x);
+		return;
+	}
+	if (d->rule)
 		printf("%s: line %u: %s\n", verdicts[d->verdict].name,
 		       d->rule->line, buf_str(&rule));
-	} else {
+	else
 		printf("%s: no rule matches\n", verdicts[d->verdict].name);
-	}
+	if (d->verdict != VERDICT_DENY)
+		explain_more(p, &x);
 }
 
 static int policy_test(struct cli *cli, int argc, char **argv)
@@ -143,7 +209,7 @@ static int policy_test(struct cli *cli, int argc, char **argv)
 	q = (struct request){ url.scheme, url.host, url.port, method,
 			      url.path };
 	d = policy_decide(&p, &q);
-	explain(&d, json);
+	explain(&p, &d, url.host, json);
 	return verdicts[d.verdict].code;
 }
 
@@ -165,5 +231,46 @@ const struct verb policy_verbs[] = {
 			      "https://example.com/x\n" PRODUCT
 			      " policy test -X POST research.policy "
 			      "https://example.com/x\n" },
+	{ .name = "set",
+	  .fn = policy_set,
+	  .args = "[OPTIONS] NAME FILE",
+	  .help = "keep a policy under a name; in force at once where it is "
+		  "used",
+	  .notes = "FILE is text or JSON; - is standard input. Sandboxes that "
+		   "have a policy of that\n"
+		   "name (`create --policy NAME`) have the new one, their open "
+		   "connections too.",
+	  .examples = PRODUCT " policy set research research.policy\n" PRODUCT
+			      " run --policy research -- curl -s "
+			      "https://example.com/\n" },
+	{ .name = "ls",
+	  .fn = policy_ls,
+	  .args = "[OPTIONS]",
+	  .help = "list the policies" },
+	{ .name = "show",
+	  .fn = policy_show,
+	  .args = "[OPTIONS] NAME",
+	  .help = "print a policy as it was written" },
+	{ .name = "rm",
+	  .fn = policy_rm,
+	  .args = "[OPTIONS] NAME...",
+	  .help = "remove policies that no sandbox has" },
+	{ .name = "presets",
+	  .fn = policy_presets,
+	  .args = "[OPTIONS] [NAME]",
+	  .help = "list the policies that come along, or print one",
+	  .notes = "A sandbox gets them with `create --allow NAME,NAME`." },
+	{ .name = "learn",
+	  .fn = policy_learn,
+	  .args = "[OPTIONS] SANDBOX",
+	  .help = "write a policy that allows what a sandbox did",
+	  .notes = "With `create --observe` what no rule allows passes, and is "
+		   "written down: run the\n"
+		   "work once, then read and shorten what this prints. A "
+		   "sandbox that has ended is\n"
+		   "named by its whole id.",
+	  .examples = PRODUCT " create --observe --name trial\n" PRODUCT
+			      " exec trial ./build.sh\n" PRODUCT
+			      " policy learn trial >build.policy\n" },
 	{ 0 },
 };

@@ -197,6 +197,32 @@ int policy_from_json(struct policy *p, const json_t *j, struct err *e)
 	return 0;
 }
 
+bool policy_is_json(const char *text, size_t n)
+{
+	while (n && strchr(" \t\r\n", *text) && *text) {
+		text++;
+		n--;
+	}
+	return n && *text == '{';
+}
+
+int policy_read(struct policy *p, const char *text, size_t n, struct err *e)
+{
+	json_error_t why;
+	json_t *j;
+	int r;
+
+	if (!policy_is_json(text, n))
+		return policy_parse(p, text, n, e);
+	j = json_loadb(text, n, JSON_REJECT_DUPLICATES, &why);
+	if (!j)
+		return err_set(e, EINVAL, "line %d: %.150s", why.line,
+			       why.text);
+	r = policy_from_json(p, j, e);
+	json_decref(j);
+	return r;
+}
+
 static void put_limit(void *arg, const char *word, const char *value)
 {
 	json_object_set_new(arg, word, json_string(value));

@@ -33,6 +33,10 @@ bool host_fits(enum host_kind kind, const char *pattern, size_t n,
 	switch (kind) {
 	case HOST_ANY:
 		return true;
+	case HOST_TREE:
+		if (m == n && memcmp(host, pattern, n) == 0)
+			return true;
+		__attribute__((fallthrough));
 	case HOST_BELOW:
 		return m > n + 1 && host[m - n - 1] == '.' &&
 		       memcmp(host + m - n, pattern, n) == 0;

@@ -70,8 +70,7 @@ void host_pattern_print(const struct host_pattern *p, struct buf *out)
 {
 	bool v6 = p->kind == HOST_ADDRESS && strchr(p->host, ':');
 
-	buf_printf(out, v6 ? "%s[%s]" : "%s%s",
-		   p->kind == HOST_BELOW ? "*." : "", p->host);
+	buf_printf(out, v6 ? "%s[%s]" : "%s%s", host_prefix(p->kind), p->host);
 }
 
 struct budget *budget_of(struct policy *p, const char *host, struct err *e)
@@ -201,6 +200,20 @@ int private_add(struct policy *p, const char *s, struct err *e)
 			       (p->n_privates + 1) * sizeof(*p->privates));
 	p->privates[p->n_privates++] = x;
 	return 0;
+}
+
+bool private_names(const struct private_place *x, const char *host)
+{
+	struct in6_addr a;
+	unsigned whole = x->bits / 8, rest = x->bits % 8;
+	bool v4;
+
+	if (!x->network)
+		return host_pattern_fits(&x->host, host);
+	return read_address(host, strlen(host), &a, &v4) == 0 &&
+	       memcmp(&a, &x->net, whole) == 0 &&
+	       (rest == 0 || ((a.s6_addr[whole] ^ x->net.s6_addr[whole]) >>
+			      (8 - rest)) == 0);
 }
 
 void private_print(const struct private_place *x, struct buf *out)

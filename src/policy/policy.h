@@ -18,9 +18,10 @@
  *
  * A target is [SCHEME://]HOST[:PORT][/PATH]. Without a scheme it is http and
  * https; without a port the scheme's own, `:*` is any; without a path any. HOST
- * is a name, `*.NAME` (what is below it, not it itself), `*`, or an address
- * ([...] for IPv6). In PATH a `*` is any run of characters; it is compared with
- * the decoded path, without the query. A bare `*` is everything there is.
+ * is a name, `*.NAME` (what is below it, not it itself), `.NAME` (both), `*`,
+ *or an address ([...] for IPv6). In PATH a `*` is any run of characters; it is
+ *compared with the decoded path, without the query. A bare `*` is everything
+ *there is.
  *
  * `private` names networks, addresses and hosts that rules may reach although
  * they are nobody's business from outside. `budget` is of the sandbox, or of
@@ -60,7 +61,7 @@ enum scheme {
 	SCHEME_ALL = SCHEME_WEB | SCHEME_TCP,
 };
 
-enum host_kind { HOST_ANY, HOST_NAME, HOST_BELOW, HOST_ADDRESS };
+enum host_kind { HOST_ANY, HOST_NAME, HOST_BELOW, HOST_TREE, HOST_ADDRESS };
 
 enum { PORT_USUAL = 0, PORT_ANY = 0x10000 }; /* else a port */
 
@@ -72,11 +73,11 @@ struct rule {
 	enum host_kind kind;
 	uint32_t port;
 	size_t host_n;              /* bytes of host */
-	char host[POLICY_HOST_CAP]; /* small letters, without the "*." */
+	char host[POLICY_HOST_CAP]; /* small letters, without "*." or "." */
 	char path[POLICY_PATH_CAP]; /* "": any */
 };
 
-/* HOST of a line that is no rule: a name, `*.NAME`, or an address. */
+/* HOST of a line that is no rule: a name, `*.NAME`, `.NAME`, or an address. */
 struct host_pattern {
 	enum host_kind kind; /* never HOST_ANY */
 	char host[POLICY_HOST_CAP];
@@ -100,6 +101,9 @@ struct host_budget {
 	struct budget budget;
 };
 
+/* "requests 500/h, up 20971520" */
+void budget_print(const struct budget *b, struct buf *out);
+
 /* What happens when a budget is used up. */
 enum over { OVER_UNSAID, OVER_DENY, OVER_ASK, OVER_PAUSE, OVERS };
 const char *over_name(enum over o);
@@ -119,6 +123,10 @@ struct private_place {
 	unsigned bits;
 	struct host_pattern host;
 };
+
+/* Is this host, a name or an address, one of them? What a name will resolve to
+ * is another question. */
+bool private_names(const struct private_place *x, const char *host);
 
 /* Zero-initialise. The arrays are owned. */
 struct policy {
@@ -142,6 +150,10 @@ int policy_parse(struct policy *p, const char *text, size_t n,
  * {HOST: {...}}, "over", "private": [...], "models": {HOST: SHAPE}} */
 int policy_from_json(struct policy *p, const json_t *j,
 		     struct err *e) MUST_CHECK;
+/* Either form: what starts with a brace is JSON. */
+bool policy_is_json(const char *text, size_t n);
+int policy_read(struct policy *p, const char *text, size_t n,
+		struct err *e) MUST_CHECK;
 /* A new reference, that policy_from_json() makes the same policy of. */
 json_t *policy_to_json(const struct policy *p);
 /* The text, one rule a line. */

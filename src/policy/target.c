@@ -99,6 +99,13 @@ static int read_port(struct rule *r, const char *s, size_t n, struct err *e)
 	return 0;
 }
 
+const char *host_prefix(enum host_kind kind)
+{
+	if (kind == HOST_BELOW)
+		return "*.";
+	return kind == HOST_TREE ? "." : "";
+}
+
 int host_kind_read(enum host_kind *kind, char out[POLICY_HOST_CAP],
 		   const char *s, size_t n, struct err *e)
 {
@@ -115,12 +122,16 @@ int host_kind_read(enum host_kind *kind, char out[POLICY_HOST_CAP],
 		*kind = HOST_BELOW;
 		s += 2;
 		n -= 2;
+	} else if (n > 1 && s[0] == '.') {
+		*kind = HOST_TREE;
+		s++;
+		n--;
 	}
 	if (host_read(s, n, out, &address) < 0 ||
-	    (address && *kind == HOST_BELOW))
+	    (address && *kind != HOST_NAME))
 		return err_set(e, EINVAL,
-			       "'%.*s' is no host: a name, '*.' and a name, "
-			       "'*', or an address",
+			       "'%.*s' is no host: a name, '*.' or '.' and a "
+			       "name, '*', or an address",
 			       shown, s);
 	if (address)
 		*kind = HOST_ADDRESS;
@@ -232,8 +243,8 @@ void target_print(const struct rule *r, struct buf *out)
 	if (r->kind == HOST_ANY)
 		buf_puts(out, "*");
 	else
-		buf_printf(out, v6 ? "%s[%s]" : "%s%s",
-			   r->kind == HOST_BELOW ? "*." : "", r->host);
+		buf_printf(out, v6 ? "%s[%s]" : "%s%s", host_prefix(r->kind),
+			   r->host);
 	if (r->port == PORT_ANY)
 		buf_puts(out, ":*");
 	else if (r->port != PORT_USUAL)

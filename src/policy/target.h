@@ -26,6 +26,8 @@ int rule_read(struct policy *p, unsigned line, const struct word *w, size_t n,
 /* Hosts as rules compare them: `n` and `m` are their lengths. */
 bool host_fits(enum host_kind kind, const char *pattern, size_t n,
 	       const char *host, size_t m);
+/* What is in front of its name: "*.", "." or nothing. */
+const char *host_prefix(enum host_kind kind);
 /* A whole host of a rule: "*" is one, too. */
 int host_kind_read(enum host_kind *kind, char out[POLICY_HOST_CAP],
 		   const char *s, size_t n, struct err *e) MUST_CHECK;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/auto.h"
+#include "base/str.h"
 #include "policy/target.h"
 
 enum { WORDS_MAX = 3, LIST_CAP = 4096 };
@@ -236,6 +237,9 @@ int policy_parse(struct policy *p, const char *text, size_t n, struct err *e)
 	if (n > POLICY_TEXT_MAX)
 		return err_set(e, E2BIG, "a policy is at most %d KiB",
 			       POLICY_TEXT_MAX / 1024);
+	/* Also in comments: it is kept as it is, and shown. */
+	if (memchr(text, '\0', n) || !str_is_utf8(text, n))
+		return err_set(e, EINVAL, "a policy is UTF-8 text");
 	while (n) {
 		const char *end = memchr(text, '\n', n);
 		size_t len = end ? (size_t)(end - text) : n;
@@ -262,7 +266,15 @@ static void put_limit(void *arg, const char *word, const char *value)
 {
 	struct buf *parts = arg;
 
-	buf_printf(parts, "%s %s %s", buf_len(parts) ? "," : "", word, value);
+	buf_printf(parts, "%s%s %s", buf_len(parts) ? ", " : "", word, value);
+}
+
+void budget_print(const struct budget *b, struct buf *out)
+{
+	AUTO(buf_done) struct buf parts = { 0 };
+
+	budget_each(b, put_limit, &parts);
+	buf_puts(out, buf_str(&parts));
 }
 
 static void put_budget(const struct host_pattern *host, const struct budget *b,
@@ -270,13 +282,13 @@ static void put_budget(const struct host_pattern *host, const struct budget *b,
 {
 	AUTO(buf_done) struct buf parts = { 0 };
 
-	budget_each(b, put_limit, &parts);
+	budget_print(b, &parts);
 	if (buf_len(&parts) == 0)
 		return;
-	buf_puts(out, "budget");
+	buf_puts(out, "budget ");
 	if (host) {
-		buf_puts(out, " ");
 		host_pattern_print(host, out);
+		buf_puts(out, " ");
 	}
 	buf_printf(out, "%s\n", buf_str(&parts));
 }

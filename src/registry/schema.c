@@ -308,6 +308,12 @@ const char *const registry_statements[] = {
 	[ST_NUMBERS] = "INSERT INTO numbers (name, last) VALUES (?1, ?2)"
 		       " ON CONFLICT DO UPDATE SET last = last + excluded.last"
 		       " RETURNING last",
+	[ST_POLICY_PUT] = "REPLACE INTO policies (project, name, text,"
+			  " updated_ms) VALUES (?1, ?2, ?3, ?4)",
+	[ST_POLICY_REMOVE] =
+		"DELETE FROM policies WHERE project = ?1 AND name = ?2",
+	[ST_POLICY_LIST] = "SELECT project, name, text, updated_ms"
+			   " FROM policies ORDER BY project, name",
 };
 static_assert(ARRAY_LEN(registry_statements) == ST_COUNT,
 	      "a text for each statement");

@@ -68,6 +68,9 @@ enum registry_stmt {
 	ST_EGRESS_SUM,
 	ST_EGRESS_PRUNE,
 	ST_NUMBERS,
+	ST_POLICY_PUT,
+	ST_POLICY_REMOVE,
+	ST_POLICY_LIST,
 	ST_COUNT
 };
 extern const char *const registry_statements[ST_COUNT];

@@ -333,6 +333,7 @@ class Instance:
         shutil.copytree(os.path.join(BUILD, "bin"), self.bin)
         self.conf = {
             "state_dir": self.state_dir, "run_dir": self.run_dir,
+            "presets_dir": os.path.join(TOP, "packaging/presets"),
             "libexec_dir": self.bin, "user": "carrel", "group": "carrel",
             "pool_size": "2G", "cgroup": self.cgroup,
             "uid_base": UID_BASE + self.slot * UIDS_PER_SLOT,

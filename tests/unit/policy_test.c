@@ -22,7 +22,7 @@ static const char sample[] =
 	"budget *.files.test up 1k\n"
 	"budget [FD00::1] down 1\n"
 	"private 10.0.0.0/8, fd00::/8, [fe80::1], 169.254.169.254\n"
-	"private db.internal, *.corp.test\n"
+	"private db.internal, .corp.test\n"
 	"over pause\n"
 	"model api.test anthropic\n";
 
@@ -144,6 +144,10 @@ static void test_knows(void)
 		{ "ask * *.x.test", "a.x.test", 0, 1 },
 		{ "ask * *.x.test", "x.test", 0, 0 },
 		{ "ask * *.x.test", "evilx.test", 0, 0 },
+		{ "allow * .x.test", "x.test", 0, 1 },
+		{ "allow * .x.test", "a.b.x.test", 0, 1 },
+		{ "allow * .x.test", "evilx.test", 0, 0 },
+		{ "allow * .x.test", "x.test.evil", 0, 0 },
 		{ "deny *\nallow * x.test", "x.test", 0, -1 },
 		{ "deny * x.test\nallow GET x.test", "x.test", 0, 0 },
 		{ "deny * x.test\nallow * x.test:81", "x.test", 0, 1 },
@@ -216,6 +220,8 @@ static void test_refused(void)
 		{ "allow * x.test:65536", "'65536' is no port" },
 		{ "allow * x..test", "is no host" },
 		{ "allow * *x.test", "is no host" },
+		{ "allow * ..x.test", "is no host" },
+		{ "allow * .10.0.0.1", "is no host" },
 		{ "allow * x.*.test", "is no host" },
 		{ "allow * 0x7f.1", "is no host" },
 		{ "allow * 127.1", "is no host" },
