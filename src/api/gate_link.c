@@ -340,6 +340,13 @@ static void take_use(struct gate_link *l, const struct gate_msg *m)
 		egress_count(s, &m->count);
 }
 
+/* Counters of a sandbox that ended while one of us was away. */
+static void take_kept(struct gate_link *l, const struct gate_msg *m)
+{
+	if (l->api->reconciled && !box_by_id(l->api, m->id))
+		send_gone(l, m->id, true);
+}
+
 /* A door has the secrets of its own project alone. */
 static void take_sealed(struct gate_link *l, const struct gate_msg *m)
 {
@@ -355,6 +362,7 @@ static void (*const heard[GATE_KINDS])(struct gate_link *l,
 	[GATE_SYNCED] = take_answer,     [GATE_ASK] = approval_asked,
 	[GATE_ASK_GONE] = approval_gone, [GATE_PAUSE] = take_pause,
 	[GATE_USE] = take_use,           [GATE_SEALED] = take_sealed,
+	[GATE_KEPT] = take_kept,
 };
 
 static void take(struct gate_link *l, const struct gate_msg *m)

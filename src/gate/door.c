@@ -226,6 +226,15 @@ static void state_came(struct gate *g, const char *id, int fd)
 		box_state_came(b, fd);
 }
 
+/* Perhaps nobody's: the api may have been away when it ended. */
+static void tell_kept(struct gate *g, const char *id)
+{
+	struct gate_msg m = { .kind = GATE_KEPT, .id = id };
+
+	if (!box_find(g, id))
+		gate_tell(g, &m);
+}
+
 static int keeper_message(struct gate *g, const struct within_msg *m, int *fds)
 {
 	struct err e = { 0 };
@@ -245,6 +254,9 @@ static int keeper_message(struct gate *g, const struct within_msg *m, int *fds)
 		return 0;
 	case WITHIN_STATE:
 		state_came(g, m->name, fds[0]);
+		return 0;
+	case WITHIN_KEPT:
+		tell_kept(g, m->name);
 		return 0;
 	case WITHIN_DOOR:
 	case WITHIN_DROP:

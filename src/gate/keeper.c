@@ -19,7 +19,10 @@
 #include "gate/state.h"
 #include "wire/gate.h"
 
-enum { REQUEST_MAX = 1024 /* of a door */ };
+enum {
+	REQUEST_MAX = 1024,   /* of a door */
+	KEPT_TOLD_MAX = 4096, /* states, to a new door */
+};
 
 /* A door that was asked for; the process may be on its way. */
 struct kept_door {
@@ -29,6 +32,7 @@ struct kept_door {
 	struct io io;
 	struct outbox out;
 	int state_fd; /* directory of its sandboxes' states */
+	bool told;    /* which of them there are */
 	struct deferred gone;
 };
 
@@ -217,6 +221,7 @@ static int door_request(struct kept_door *d, const struct within_msg *m)
 				strerror(errno));
 		return 0;
 	case WITHIN_DOOR:
+	case WITHIN_KEPT:
 	case WITHIN_CONN:
 	case WITHIN_RESOLV:
 	case WITHIN_OPS:
@@ -260,6 +265,34 @@ static void on_door(struct io *io, uint32_t events)
 	if (events & (EPOLLIN | EPOLLHUP | EPOLLERR))
 		while (door_read(d))
 			;
+}
+
+/*
+ * For the first of its connections: a sandbox that ended while nobody was here
+ * has left a file. Some at a time; the next door tells of more.
+ */
+static void door_tell_kept(struct kept_door *d)
+{
+	int fd = openat(d->state_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	AUTO_DIR DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	struct dirent *x;
+	unsigned n = 0;
+
+	if (!dir) {
+		auto_close(&fd);
+		return;
+	}
+	while (!d->told && n < KEPT_TOLD_MAX && (x = readdir(dir))) {
+		struct within_msg m = { .op = WITHIN_KEPT, .name = x->d_name };
+
+		if (!id_valid(x->d_name))
+			continue;
+		door_tell(d, &m, -1);
+		if (d->io.fd < 0)
+			return;
+		n++;
+	}
+	d->told = true;
 }
 
 static void door_resolv(struct kept_door *d)
@@ -433,6 +466,7 @@ static int greet(struct greeting *g)
 		return -EAGAIN;
 	}
 	door_tell(d, &conn, g->io.fd);
+	door_tell_kept(d);
 	return -EPIPE; /* it is the door's now */
 }
 

@@ -23,6 +23,7 @@ static bool name_fits(enum within_op op, const char *name)
 		return *name == '\0' || name_valid(name);
 	case WITHIN_KEYS:
 		return name_valid(name);
+	case WITHIN_KEPT:
 	case WITHIN_STATE:
 	case WITHIN_DROP:
 		return id_valid(name);

@@ -24,6 +24,7 @@ enum within_op {
 	/* Keeper to door. */
 	WITHIN_CONN,   /* a connection of the api, as descriptor */
 	WITHIN_RESOLV, /* one: resolv.conf, two: hosts */
+	WITHIN_KEPT,   /* name: id, of which there is a state */
 	/* Door to keeper, and answered by the same. */
 	WITHIN_KEYS,  /* name: project. Answer: one: certificate, two: its key,
 			 bytes: public key and, at a project's own door, the

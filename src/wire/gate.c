@@ -47,6 +47,7 @@ static const uint8_t layout[GATE_KINDS][FIELDS_MAX] = {
 	[GATE_SYNCED] = { NUMBER },
 	[GATE_MOVED] = { ID },
 	[GATE_SHOWN] = { NUMBER, SHOWN },
+	[GATE_KEPT] = { ID },
 };
 
 static void put_box(struct buf *b, const struct gate_msg *m)

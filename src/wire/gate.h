@@ -71,6 +71,9 @@ enum gate_kind {
 	/* From the api. number, shown: what people call a request that waits;
 	 * told again with its GATE_ASK. */
 	GATE_SHOWN,
+	/* From the door, when it is new. id: what it has counted is here; the
+	 * api says GATE_GONE when there is no such sandbox any more. */
+	GATE_KEPT,
 	GATE_KINDS
 };
 

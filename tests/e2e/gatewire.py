@@ -9,13 +9,13 @@ import subprocess
 
 VERSION = 1
 (HELLO, PROJECT, SECRET, SECRET_GONE, BOX, GONE, ANSWER, CODE, HAVE, READY, KEYS,
- ASK, ASK_GONE, PAUSE, USE, SEALED, CODED, SYNC, SYNCED, MOVED, SHOWN) = \
-    range(1, 22)
+ ASK, ASK_GONE, PAUSE, USE, SEALED, CODED, SYNC, SYNCED, MOVED, SHOWN, KEPT) = \
+    range(1, 23)
 FD_PROXY, FD_DNS, FD_TCP, FD_UDP, FD_LINK = 1, 2, 4, 8, 16
 MSG_MAX = 160 * 1024
 
 # What the kinds that a door sends consist of; "*": the rest.
-FIELDS = {HAVE: ["id"], READY: [], KEYS: ["project", "text", "*"],
+FIELDS = {HAVE: ["id"], KEPT: ["id"], READY: [], KEYS: ["project", "text", "*"],
           USE: ["id", "count"], SYNCED: ["number"], PAUSE: ["id", "text"],
           CODED: ["number", "name", "text"]}
 

@@ -393,6 +393,7 @@ class Life(Case):
             self.assertIsNone(box.ask("api.test"))
             self.assertIsNotNone(box.ask("other.test"))
             c.send(gw.gone(box.id))
+            c.sync()
 
     def test_what_cannot_be_read_denies(self):
         with self.g.client() as c, Sandbox() as box:
@@ -401,6 +402,7 @@ class Life(Case):
             self.assertIsNone(box.ask("api.test"))
             self.assertIn("policy broken: ", self.g.log())
             c.send(gw.gone(box.id))
+            c.sync()
 
     def test_it_goes_on_without_the_api(self):
         with Sandbox() as box:
@@ -427,6 +429,7 @@ class Life(Case):
                 # The socket is the same, and the state: so is the address.
                 self.assertEqual(box.ask("api.test"), address)
                 again.send(gw.gone(box.id))
+                again.sync()
         self.assertIsNone(self.g.proc.poll())
 
     def test_a_keeper_that_is_killed(self):
@@ -446,6 +449,7 @@ class Life(Case):
                 box.give(again.ready())
                 self.assertEqual(box.ask("api.test"), address)
                 again.send(gw.gone(box.id))
+                again.sync()
 
     def test_what_is_kept_of_a_sandbox(self):
         with self.g.client() as c, Sandbox() as box:
@@ -462,8 +466,22 @@ class Life(Case):
                 self.assertEqual(box.ask("api.test"), address)
                 self.assertFalse(os.path.exists(path))
                 own.send(gw.gone(box.id))
+                own.sync()
                 wait_for("its state goes", lambda: not os.path.exists(
                     self.g.state("alpha", box.id)))
+
+    def test_what_nobody_wants_any_more(self):
+        """A door that is new tells what it found, and is told what to drop."""
+        with self.g.client() as c, Sandbox() as box:
+            box.give(c.ready())
+            box.ask("api.test")
+        self.g.restart()
+        with self.g.client() as c:
+            self.assertEqual(c.ready().until(gw.KEPT).id, box.id)
+            c.send(gw.gone(box.id))
+            c.sync()
+            wait_for("its state goes", lambda: not os.path.exists(
+                self.g.state("", box.id)))
 
     def test_the_end(self):
         with self.g.client() as c, Sandbox() as box:
