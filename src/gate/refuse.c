@@ -83,8 +83,10 @@ void refusal_policy(struct refusal *r, const struct box *b,
 	ruling_text(b, why, &rule);
 	request_words(q, &what);
 	refusal_set(r, REFUSE_POLICY,
-		    "denied by %.160s: ask an operator to allow %.300s",
-		    buf_str(&rule), buf_str(&what));
+		    "%s%.160s%s: ask an operator to allow "
+		    "%.300s",
+		    why->rule ? "denied by " : "", buf_str(&rule),
+		    why->rule ? "" : " allows it", buf_str(&what));
 }
 
 void refusal_parse(struct refusal *r, int status, const char *why)

@@ -49,6 +49,34 @@ def _thread(fn, *args):
     return t
 
 
+def in_thread(fn):
+    """A thread may have another network than its process."""
+    got = []
+
+    def body():
+        try:
+            got.append((fn(), None))
+        except BaseException as e:
+            got.append((None, e))
+    _thread(body).join()
+    if got[0][1]:
+        raise got[0][1]
+    return got[0][0]
+
+
+def _read(path):
+    try:
+        with open(path) as f:
+            return f.read()
+    except OSError:
+        return ""
+
+
+def _link(path):
+    with contextlib.suppress(OSError):
+        return os.readlink(path)
+
+
 class Request:
     """A request as a server outside saw it."""
 
@@ -381,32 +409,18 @@ class Internet:
         return self._run("nsenter", f"--net=/proc/{os.getpid()}/fd/{self.ns_fd}",
                          *argv)
 
-    def _in_thread(self, fn):
-        """A thread may have another network than its process."""
-        got = []
-
-        def body():
-            try:
-                got.append((fn(), None))
-            except BaseException as e:
-                got.append((None, e))
-        _thread(body).join()
-        if got[0][1]:
-            raise got[0][1]
-        return got[0][0]
-
     def _new_namespace(self):
         def make():
             _check(_libc.unshare(CLONE_NEWNET))
             return os.open("/proc/thread-self/ns/net", os.O_RDONLY)
-        return self._in_thread(make)
+        return in_thread(make)
 
     def socket(self, *args):
         """A socket that was born outside."""
         def make():
             _check(_libc.setns(self.ns_fd, CLONE_NEWNET))
             return socket.socket(*args)
-        return self._in_thread(make)
+        return in_thread(make)
 
     def _join(self):
         self._run("ip", "link", "add", "out0", "type", "veth", "peer", "name",
@@ -484,3 +498,138 @@ class Internet:
         subprocess.run(["ip", "link", "del", "out0"], capture_output=True)
         os.close(self.ns_fd)
         shutil.rmtree(self.dir, ignore_errors=True)
+
+
+class Inside:
+    """Connections as a process of a sandbox makes them: the sockets are born
+    in its network."""
+
+    def __init__(self, instance, box):
+        mine = instance.sh(box, "readlink /proc/self/ns/net").out.strip()
+        pid = next(p for p in instance.box_pids()
+                   if _link(f"/proc/{p}/ns/net") == mine)
+        self.ns_fd = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY)
+        self.ca = _read(f"/proc/{pid}/root/usr/local/share/ca-certificates/"
+                        "carrel.crt")
+
+    def socket(self, *args):
+        def make():
+            _check(_libc.setns(self.ns_fd, CLONE_NEWNET))
+            return socket.socket(*args)
+        return in_thread(make)
+
+    def connect(self, host="127.0.0.1", port=3128, timeout=20):
+        """By default to the proxy."""
+        s = self.socket(socket.AF_INET6 if ":" in host else socket.AF_INET,
+                        socket.SOCK_STREAM)
+        s.settimeout(timeout)
+        s.connect((host, port))
+        return s
+
+    def resolve(self, name):
+        """The address that the sandbox's own resolver gives, or None."""
+        s = self.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        s.settimeout(20)
+        s.sendto(b"\x12\x34\1\0\0\1\0\0\0\0\0\0" + Names._name(name) +
+                 b"\0\1\0\1", ("127.0.0.1", 53))
+        out = s.recv(4096)
+        s.close()
+        return socket.inet_ntoa(out[-4:]) if out[7] else None
+
+    def tls(self, sock, name, **kw):
+        """TLS that trusts what the sandbox trusts."""
+        ctx = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        ctx.load_verify_locations(cadata=kw.pop("ca", None) or self.ca)
+        for key, value in kw.items():
+            setattr(ctx, key, value)
+        return ctx.wrap_socket(sock, server_hostname=name)
+
+    def tunnel(self, host, port=443):
+        """CONNECT: (the socket, the answer)."""
+        s = self.connect()
+        s.sendall(f"CONNECT {host}:{port} HTTP/1.1\r\n"
+                  f"Host: {host}:{port}\r\n\r\n".encode())
+        head = b""
+        while b"\r\n\r\n" not in head:
+            got = s.recv(1)
+            if not got:
+                break
+            head += got
+        return s, Reply(s, head)
+
+    def ask(self, raw, sock=None):
+        """Sends bytes (to the proxy), returns the Reply."""
+        s = sock or self.connect()
+        if isinstance(raw, str):
+            raw = raw.encode("latin-1")
+        with contextlib.suppress(OSError):
+            s.sendall(raw)
+        return Reply(s)
+
+    def get(self, url, method="GET", fields=(), body=b"", sock=None):
+        """A request to the proxy, or on a connection to a server."""
+        host = url.split("/")[2] if "//" in url else "x"
+        head = f"{method} {url} HTTP/1.1\r\n"
+        if not any(k.lower() == "host" for k, _ in fields):
+            head += f"Host: {host}\r\n"
+        for k, v in fields:
+            head += f"{k}: {v}\r\n"
+        if body:
+            head += f"Content-Length: {len(body)}\r\n"
+        return self.ask(head.encode() + b"\r\n" + body, sock)
+
+    def close(self):
+        os.close(self.ns_fd)
+
+
+class Reply:
+    """An answer, read from a connection: `status` 0 when there is none."""
+
+    def __init__(self, sock, head=None):
+        self.sock, self.status, self.body, self.fields = sock, 0, b"", {}
+        self.rest = Reader(sock)
+        try:
+            head = head or self.rest.until(b"\r\n\r\n")
+            while head.startswith(b"HTTP/1.1 100"):
+                head = self.rest.until(b"\r\n\r\n")
+        except (EOFError, OSError):
+            self.rest.buf = b""
+            return
+        self.head = head
+        lines = head.decode("latin-1").split("\r\n")
+        self.status = int(lines[0].split()[1]) if " " in lines[0] else 0
+        self.fields = {k.lower(): v.strip() for k, _, v in
+                       (x.partition(":") for x in lines[1:] if x)}
+        self.whole = True
+        try:
+            self._body()
+        except (EOFError, OSError):
+            self.whole = False
+            self.body += self.rest.buf
+
+    def _body(self):
+        if self.status in (101, 204, 304):
+            return
+        if "transfer-encoding" in self.fields:
+            while True:
+                n = int(self.rest.until(b"\r\n"), 16)
+                self.body += self.rest.exactly(n + 2)[:-2]
+                if n == 0:
+                    return
+        if "content-length" in self.fields:
+            self.body = self.rest.exactly(int(self.fields["content-length"]))
+
+    @property
+    def json(self):
+        return json.loads(self.body)
+
+    @property
+    def text(self):
+        return self.body.decode(errors="replace")
+
+    @property
+    def reason(self):
+        return self.fields.get("carrel-denied")
+
+    def __repr__(self):
+        return f"<{self.status} {self.fields} {self.body[:300]!r}>"
