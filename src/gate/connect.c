@@ -159,10 +159,15 @@ static void tunnel(struct flow *f)
 	connect_tunnel(f, f->pass.request.scheme == SCHEME_TCP, NULL, NULL);
 }
 
+/* Who said something and then that this was all, may still listen. */
 static void on_leave(struct http_stream *s, uint32_t events)
 {
-	(void)events;
-	flow_end(container_of(s, struct flow, inside));
+	char c;
+
+	if ((events & (EPOLLHUP | EPOLLERR)) ||
+	    recv(s->io.fd, &c, 1, MSG_PEEK | MSG_DONTWAIT) <= 0 ||
+	    http_stream_watch(s, 0, on_leave) < 0)
+		flow_end(container_of(s, struct flow, inside));
 }
 
 static void start_pass(struct flow *f, const char *kind, enum scheme s,

@@ -3,15 +3,18 @@
 and what stays the sandbox's own; and what the machine inside knows of it. What
 the gate does with them is test_gate.py's."""
 
+import contextlib
 import ctypes
 import errno
 import os
+import signal
 import socket
 import struct
 import threading
 
 import harness
 from harness import SLOW, wait_for
+from internet import Internet
 from warden_link import EARLY, LAUNCH, Link, Refused, new_id
 
 CLONE_NEWNET = 0x40000000
@@ -321,6 +324,50 @@ class Inside(harness.Case):
         fork = self.i.api("POST", f"/v1/sandboxes/{box}/fork", {}).json
         fork = fork["sandboxes"][0]["id"]
         self.assertEqual(self.i.sh(fork, script).out, self.i.sh(box, script).out)
+
+
+class Through(harness.Case):
+    """Programs that know nothing of a door."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.net = Internet()
+        cls.addClassCleanup(cls.net.close)
+        cls.web, cls.db = cls.net.web("api.test"), cls.net.tcp("db.test", 5432)
+        cls.CONF = cls.net.conf
+        super().setUpClass()
+
+    def setUp(self):
+        super().setUp()
+        self.box = self.i.create(rules=["allow GET http://api.test/*",
+                                        "allow tcp db.test:5432"])
+
+    def bare(self, script):
+        """Without the variables."""
+        return self.i.sh(self.box, f"env -i PATH=$PATH sh -c '{script}' 2>&1")
+
+    def test_http(self):
+        self.assertIn('"target": "/a"', self.bare("wget -qO- http://api.test/a").out)
+        self.assertIn("bad address", self.bare("wget -qO- http://evil.test/a").out)
+        p = self.bare("wget -qO- http://203.0.113.77/a")
+        self.assertIn("403", p.out)
+        self.assertNotIn("evil.test", self.net.asked())
+
+    def test_tcp(self):
+        self.assertEqual(self.bare("(echo one; sleep 0.2) | nc db.test 5432").out,
+                         "one\n")
+        # All is said before the way is there.
+        self.assertEqual(self.bare("echo two | nc db.test 5432").out, "two\n")
+        self.assertEqual(self.bare("echo no | nc api.test 5432").out, "")
+        self.assertEqual(self.db.received, b"one\ntwo\n")
+
+    def test_after_a_crash_of_the_gate(self):
+        """The sockets are the same ones: what connects meanwhile waits."""
+        for pid in self.i.pids()["carrel-gate"]:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        self.assertIn('"target": "/b"',
+                      self.bare("timeout 60 wget -qO- http://api.test/b").out)
 
 
 if __name__ == "__main__":
