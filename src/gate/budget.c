@@ -1,66 +1,510 @@
+/*
+ * A tally for the sandbox, and one for each host that has a budget of its own.
+ * A request is part of the first and of those whose host it goes to; each of
+ * them must have room. The limits of several policies hold all: of each kind
+ * the smallest.
+ *
+ * Counters are in the sandbox's state, written before what they count leaves.
+ * What must not outlive this process (connections that are open, the last
+ * second) is beside them. Tokens that a request may use are held until its
+ * answer says how many it were; what a killed door held counts as used.
+ */
 #include "gate/budget.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/auto.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "gate/model.h"
+#include "gate/record.h"
+#include "gate/state.h"
+
+enum {
+	PAUSE_AGAIN_MS = 10000, /* a sandbox that somebody woke too early */
+	LIMIT_TEXT = 72,
+};
+
+enum limit {
+	LIMIT_CONNECTIONS,
+	LIMIT_RATE,
+	LIMIT_WINDOW,
+	LIMIT_REQUESTS,
+	LIMIT_UP,
+	LIMIT_DOWN,
+	LIMIT_TOKENS,
+	LIMIT_COST,
+	LIMITS,
+};
+
+struct tally {
+	bool used;                /* by the policies of now */
+	struct host_pattern host; /* of all but the first */
+	struct budget limit;      /* `requests` in `per_ms`, 0: no such */
+	uint64_t requests;        /* in all; 0: no limit */
+	unsigned open;
+	uint64_t rate_ms, in_rate;
+	unsigned told; /* bits of enum limit: this is in the log */
+};
+
+struct budgets {
+	uint64_t generation;
+	bool built, too_many;
+	enum over over;
+	uint64_t pause_ms; /* when the api was told last; 0: never */
+	struct tally v[STATE_BUDGETS];
+};
+
+/* --- limits --- */
+
+static void smaller(uint64_t *a, uint64_t b)
+{
+	if (b && (*a == 0 || b < *a))
+		*a = b;
+}
+
+/* So many in so long: the fewer in the same time. */
+static void slower(uint64_t *n, uint64_t *ms, uint64_t n2, uint64_t ms2)
+{
+	if (!n2 || !ms2)
+		return;
+	if (!*n || (double)n2 / (double)ms2 < (double)*n / (double)*ms) {
+		*n = n2;
+		*ms = ms2;
+	}
+}
+
+static void merge(struct tally *t, const struct budget *b)
+{
+	struct budget *l = &t->limit;
+
+	if (b->per_ms == 0)
+		smaller(&t->requests, b->requests);
+	slower(&l->requests, &l->per_ms, b->requests, b->per_ms);
+	slower(&l->rate, &l->rate_ms, b->rate, b->rate_ms);
+	smaller(&l->up_bytes, b->up_bytes);
+	smaller(&l->down_bytes, b->down_bytes);
+	smaller(&l->connections, b->connections);
+	smaller(&l->tokens, b->tokens);
+	smaller(&l->cost_micro, b->cost_micro);
+}
+
+static void pattern_text(const struct host_pattern *p,
+			 char out[POLICY_HOST_CAP])
+{
+	snprintf(out, POLICY_HOST_CAP, "%s%.250s",
+		 p->kind == HOST_BELOW ? "*." : "", p->host);
+}
+
+/* The place of a host's counters: its old one, a free one, one that no policy
+ * speaks of any more. 0: there is none. */
+static unsigned find_slot(struct budgets *x, struct box *b, const char *text)
+{
+	unsigned i, found = 0;
+
+	for (i = 1; i < STATE_BUDGETS; i++)
+		if (strcmp(b->state->budgets[i].host, text) == 0)
+			return i;
+	for (i = 1; i < STATE_BUDGETS; i++) {
+		if (x->v[i].used || x->v[i].open > 0)
+			continue;
+		if (!b->state->budgets[i].host[0]) {
+			found = i;
+			break;
+		}
+		if (!found)
+			found = i;
+	}
+	if (found) {
+		b->state->budgets[found] = (struct state_budget){ 0 };
+		snprintf(b->state->budgets[found].host, POLICY_HOST_CAP, "%s",
+			 text);
+		x->v[found] = (struct tally){ 0 };
+	}
+	return found;
+}
+
+static void add_host(struct budgets *x, struct box *b,
+		     const struct host_budget *h)
+{
+	char text[POLICY_HOST_CAP];
+	unsigned i;
+
+	pattern_text(&h->host, text);
+	i = find_slot(x, b, text);
+	if (i == 0) {
+		x->too_many = true;
+		return;
+	}
+	x->v[i].used = true;
+	x->v[i].host = h->host;
+	merge(&x->v[i], &h->budget);
+}
+
+static void settle_held(struct box_state *s)
+{
+	unsigned i;
+
+	for (i = 0; i < STATE_BUDGETS; i++) {
+		struct state_budget *t = &s->budgets[i];
+
+		t->count.tokens_out += t->tokens_held;
+		t->count.cost_micro += t->cost_held;
+		t->tokens_held = t->cost_held = 0;
+	}
+}
+
+static void build(struct budgets *x, struct box *b)
+{
+	unsigned i;
+	size_t k;
+
+	if (!x->built)
+		settle_held(b->state);
+	x->built = true;
+	x->generation = b->generation;
+	x->over = OVER_UNSAID;
+	x->too_many = false;
+	x->pause_ms = 0;
+	for (i = 0; i < STATE_BUDGETS; i++) {
+		x->v[i].used = i == 0;
+		x->v[i].limit = (struct budget){ 0 };
+		x->v[i].requests = 0;
+		x->v[i].told = 0;
+	}
+	for (i = 0; i < b->n_parts; i++) {
+		const struct policy *p = &b->parts[i].policy;
+
+		merge(&x->v[0], &p->budget);
+		for (k = 0; k < p->n_budgets; k++)
+			add_host(x, b, &p->budgets[k]);
+		if (x->over == OVER_UNSAID)
+			x->over = p->over;
+	}
+	if (x->too_many)
+		log_err("sandbox %s has budgets of too many hosts, nothing "
+			"leaves",
+			b->id);
+}
+
+/* NULL: the sandbox has no state yet. */
+static struct budgets *budgets_of(struct box *b)
+{
+	if (!b->state)
+		return NULL;
+	if (!b->budgets)
+		b->budgets = xcalloc(1, sizeof(*b->budgets));
+	if (!b->budgets->built || b->budgets->generation != b->generation)
+		build(b->budgets, b);
+	return b->budgets;
+}
+
+void budget_forget(struct box *b)
+{
+	free(b->budgets);
+	b->budgets = NULL;
+}
+
+/* --- windows --- */
+
+static void turn_windows(struct tally *t, struct state_budget *s)
+{
+	uint64_t wall = clock_wall_ms(), now = clock_boot_ms();
+
+	/* A clock that was set back begins a new one, too. */
+	if (t->limit.per_ms &&
+	    (wall >= s->window_ms + t->limit.per_ms || wall < s->window_ms)) {
+		s->window_ms = wall;
+		s->in_window = 0;
+		t->told &= ~(1U << LIMIT_WINDOW);
+	}
+	if (t->limit.rate_ms && now >= t->rate_ms + t->limit.rate_ms) {
+		t->rate_ms = now;
+		t->in_rate = 0;
+		t->told &= ~(1U << LIMIT_RATE);
+	}
+}
+
+/* --- what is said --- */
+
+static const struct {
+	const char *name;
+	const char *what; /* behind the number */
+} limits[LIMITS] = {
+	[LIMIT_CONNECTIONS] = { "connections", "connections at once" },
+	[LIMIT_RATE] = { "rate", "requests" },
+	[LIMIT_WINDOW] = { "requests", "requests" },
+	[LIMIT_REQUESTS] = { "requests", "requests in all" },
+	[LIMIT_UP] = { "up", "sent" },
+	[LIMIT_DOWN] = { "down", "received" },
+	[LIMIT_TOKENS] = { "tokens", "tokens of models" },
+	[LIMIT_COST] = { "cost", "for models" },
+};
+
+static void limit_text(const struct tally *t, enum limit l,
+		       char out[LIMIT_TEXT])
+{
+	char size[SIZE_TEXT] = "", age[SIZE_TEXT] = "";
+	const struct budget *b = &t->limit;
+	uint64_t n = l == LIMIT_CONNECTIONS ? b->connections
+		     : l == LIMIT_RATE      ? b->rate
+		     : l == LIMIT_WINDOW    ? b->requests
+		     : l == LIMIT_REQUESTS  ? t->requests
+					    : b->tokens;
+
+	if (l == LIMIT_UP || l == LIMIT_DOWN)
+		size_text(l == LIMIT_UP ? b->up_bytes : b->down_bytes, size);
+	else if (l == LIMIT_COST)
+		snprintf(size, sizeof(size), "%" PRIu64 ".%02" PRIu64,
+			 b->cost_micro / 1000000, b->cost_micro / 10000 % 100);
+	else
+		snprintf(size, sizeof(size), "%" PRIu64, n);
+	if (l == LIMIT_WINDOW || l == LIMIT_RATE)
+		age_text(l == LIMIT_RATE ? b->rate_ms : b->per_ms, age);
+	snprintf(out, LIMIT_TEXT, "%s %s%s%s", size, limits[l].what,
+		 *age ? " in " : "", age);
+}
+
+static void say_over(const struct box *b, unsigned slot, enum limit l,
+		     char *out, size_t cap)
+{
+	const char *host = b->state->budgets[slot].host;
+	char much[LIMIT_TEXT];
+
+	limit_text(&b->budgets->v[slot], l, much);
+	snprintf(out, cap,
+		 "the budget of %.48s is used up (%s): ask an operator for "
+		 "more",
+		 *host ? host : "this sandbox", much);
+}
+
+/* Once in its window. */
+static void tell_over(struct box *b, unsigned slot, enum limit l,
+		      const char *why)
+{
+	struct tally *t = &b->budgets->v[slot];
+	AUTO(buf_done) struct buf json = { 0 };
+	struct err e = { 0 };
+
+	if (t->told & 1U << l)
+		return;
+	t->told |= 1U << l;
+	buf_printf(&json, "\"limit\":\"%s\",\"host\":", limits[l].name);
+	if (slot)
+		record_string(&json, b->state->budgets[slot].host);
+	else
+		buf_puts(&json, "null");
+	buf_puts(&json, ",\"why\":");
+	record_string(&json, why);
+	if (record_event(b->gate, b, "budget.over", buf_str(&json), &e) < 0)
+		log_warn("sandbox %s: %s", b->id, why);
+}
+
+/* --- a request --- */
+
+static uint64_t tokens_of(const struct state_budget *s)
+{
+	return s->count.tokens_in + s->count.tokens_out + s->tokens_held;
+}
+
+/* The first limit that leaves no room for another request, or LIMITS. */
+static enum limit full_limit(struct tally *t, struct state_budget *s,
+			     bool model)
+{
+	const struct budget *l = &t->limit;
+	const struct gate_count *c = &s->count;
+
+	turn_windows(t, s);
+	if (l->connections && t->open >= l->connections)
+		return LIMIT_CONNECTIONS;
+	if (l->rate && t->in_rate >= l->rate)
+		return LIMIT_RATE;
+	if (l->requests && s->in_window >= l->requests)
+		return LIMIT_WINDOW;
+	if (t->requests && c->requests >= t->requests)
+		return LIMIT_REQUESTS;
+	if (l->up_bytes && c->up_bytes >= l->up_bytes)
+		return LIMIT_UP;
+	if (l->down_bytes && c->down_bytes >= l->down_bytes)
+		return LIMIT_DOWN;
+	if (model && l->tokens && tokens_of(s) >= l->tokens)
+		return LIMIT_TOKENS;
+	if (model && l->cost_micro &&
+	    c->cost_micro + s->cost_held >= l->cost_micro)
+		return LIMIT_COST;
+	return LIMITS;
+}
+
+static const struct host_model *model_of(const struct box *b, const char *host)
+{
+	unsigned i;
+	size_t k;
+
+	for (i = 0; i < b->n_parts; i++) {
+		const struct policy *p = &b->parts[i].policy;
+
+		for (k = 0; k < p->n_models; k++)
+			if (host_pattern_fits(&p->models[k].host, host))
+				return &p->models[k];
+	}
+	return prices_host(b->gate->prices, host);
+}
+
+static void find_tallies(struct budget_hold *h, const struct budgets *x,
+			 const char *host)
+{
+	unsigned i;
+
+	h->slots[0] = 0;
+	h->n_slots = 1;
+	for (i = 1; i < STATE_BUDGETS; i++)
+		if (x->v[i].used && host_pattern_fits(&x->v[i].host, host))
+			h->slots[h->n_slots++] = (unsigned char)i;
+}
+
+static void tell_pause(struct box *b, const char *why)
+{
+	const struct gate_msg m = { .kind = GATE_PAUSE,
+				    .id = b->id,
+				    .text = why };
+	uint64_t now = clock_boot_ms();
+
+	if (b->budgets->pause_ms && now - b->budgets->pause_ms < PAUSE_AGAIN_MS)
+		return;
+	b->budgets->pause_ms = now;
+	gate_tell(b->gate, &m);
+}
+
+static enum budget_answer over(struct budget_hold *h, unsigned slot,
+			       enum limit l, struct err *e)
+{
+	struct box *b = h->box;
+	char why[192];
+
+	say_over(b, slot, l, why, sizeof(why));
+	tell_over(b, slot, l, why);
+	err_set(e, EDQUOT, "%s", why);
+	/* These pass by themselves: nobody is troubled with them. */
+	if (l == LIMIT_CONNECTIONS || l == LIMIT_RATE)
+		return BUDGET_DENY;
+	switch (b->budgets->over) {
+	case OVER_ASK:
+		return BUDGET_ASK;
+	case OVER_PAUSE:
+		tell_pause(b, why);
+		return BUDGET_PAUSE;
+	case OVER_UNSAID:
+	case OVER_DENY:
+	case OVERS:
+	default:
+		return BUDGET_DENY;
+	}
+}
+
+static void open_hold(struct budget_hold *h, const struct host_model *model)
+{
+	unsigned i;
+
+	for (i = 0; i < h->n_slots; i++) {
+		struct tally *t = &h->box->budgets->v[h->slots[i]];
+		struct state_budget *s = &h->box->state->budgets[h->slots[i]];
+
+		t->open++;
+		t->in_rate++;
+		s->in_window++;
+		s->count.requests++;
+	}
+	if (model) {
+		h->model = xcalloc(1, sizeof(*h->model));
+		h->model->shape = model->shape;
+	}
+	h->open = true;
+}
 
 enum budget_answer budget_begin(struct budget_hold *h, struct box *b,
 				const struct request *r,
 				const struct http_head *head, struct err *e)
 {
-	(void)r;
-	(void)head;
-	(void)e;
+	const struct host_model *model = head ? model_of(b, r->host) : NULL;
+	struct budgets *x = budgets_of(b);
+	unsigned i;
+
 	h->box = b;
-	h->open = true;
+	h->why[0] = '\0';
+	if (!x || x->too_many) {
+		err_set(e, EDQUOT, "%s",
+			x ? "this sandbox has budgets of too many hosts: ask "
+			    "an operator to make it fewer"
+			  : "the counters of this sandbox are not here yet");
+		return BUDGET_DENY;
+	}
+	snprintf(h->host, sizeof(h->host), "%s", r->host);
+	find_tallies(h, x, r->host);
+	for (i = 0; i < h->n_slots; i++) {
+		unsigned slot = h->slots[i];
+		enum limit l = full_limit(&x->v[slot], &b->state->budgets[slot],
+					  model != NULL);
+
+		if (l < LIMITS && !h->granted)
+			return over(h, slot, l, e);
+	}
+	open_hold(h, model);
 	return BUDGET_OK;
+}
+
+/* --- bytes --- */
+
+static bool stop(struct budget_hold *h, unsigned slot, enum limit l)
+{
+	if (!h->why[0]) {
+		say_over(h->box, slot, l, h->why, sizeof(h->why));
+		tell_over(h->box, slot, l, h->why);
+	}
+	return false;
 }
 
 bool budget_up(struct budget_hold *h, uint64_t n)
 {
+	struct box *b = h->box;
+	unsigned i;
+
+	if (!h->open || h->why[0])
+		return false;
+	for (i = 0; i < h->n_slots && !h->granted; i++) {
+		uint64_t most = b->budgets->v[h->slots[i]].limit.up_bytes;
+
+		if (most &&
+		    b->state->budgets[h->slots[i]].count.up_bytes + n > most)
+			return stop(h, h->slots[i], LIMIT_UP);
+	}
+	for (i = 0; i < h->n_slots; i++)
+		b->state->budgets[h->slots[i]].count.up_bytes += n;
 	h->up += n;
 	return true;
 }
 
 bool budget_down(struct budget_hold *h, uint64_t n)
 {
+	struct box *b = h->box;
+	unsigned i;
+
+	if (!h->open)
+		return false;
+	for (i = 0; i < h->n_slots && !h->granted; i++) {
+		uint64_t most = b->budgets->v[h->slots[i]].limit.down_bytes;
+
+		if (most &&
+		    b->state->budgets[h->slots[i]].count.down_bytes + n > most)
+			return stop(h, h->slots[i], LIMIT_DOWN);
+	}
+	for (i = 0; i < h->n_slots; i++)
+		b->state->budgets[h->slots[i]].count.down_bytes += n;
 	h->down += n;
 	return true;
-}
-
-void budget_request_body(struct budget_hold *h, const void *p, size_t n)
-{
-	(void)h;
-	(void)p;
-	(void)n;
-}
-
-void budget_answer_body(struct budget_hold *h, const void *p, size_t n)
-{
-	(void)h;
-	(void)p;
-	(void)n;
-}
-
-bool budget_wants_bodies(const struct budget_hold *h)
-{
-	(void)h;
-	return false;
-}
-
-bool budget_needs_look(const struct box *b, const char *host, uint16_t port)
-{
-	(void)b;
-	(void)host;
-	(void)port;
-	return false;
-}
-
-void budget_end(struct budget_hold *h)
-{
-	h->open = false;
-}
-
-void box_count(const struct box *b, struct gate_count *out)
-{
-	(void)b;
-	*out = (struct gate_count){ 0 };
 }
 
 const char *budget_why(const struct budget_hold *h)
@@ -68,12 +512,128 @@ const char *budget_why(const struct budget_hold *h)
 	return h->why;
 }
 
-void budget_denied(struct box *b)
+/* --- tokens --- */
+
+/* Holds so many instead of what it held before. */
+static void hold_tokens(struct budget_hold *h, uint64_t tokens, uint64_t cost)
 {
-	(void)b;
+	unsigned i;
+
+	for (i = 0; i < h->n_slots; i++) {
+		struct state_budget *s = &h->box->state->budgets[h->slots[i]];
+
+		s->tokens_held += tokens - h->tokens;
+		s->cost_held += cost - h->cost;
+	}
+	h->tokens = tokens;
+	h->cost = cost;
 }
 
-void budget_forget(struct box *b)
+static void check_tokens(struct budget_hold *h, bool priced)
 {
-	(void)b;
+	struct box *b = h->box;
+	unsigned i;
+
+	for (i = 0; i < h->n_slots && !h->why[0]; i++) {
+		unsigned slot = h->slots[i];
+		const struct budget *l = &b->budgets->v[slot].limit;
+		const struct state_budget *s = &b->state->budgets[slot];
+
+		if (l->tokens && tokens_of(s) > l->tokens)
+			(void)stop(h, slot, LIMIT_TOKENS);
+		else if (l->cost_micro &&
+			 s->count.cost_micro + s->cost_held > l->cost_micro)
+			(void)stop(h, slot, LIMIT_COST);
+		else if (l->cost_micro && !priced)
+			snprintf(h->why, sizeof(h->why),
+				 "no price is known for the model '%.60s': ask "
+				 "an operator to add it",
+				 h->model->request.found.model);
+	}
+}
+
+void budget_request_body(struct budget_hold *h, const void *p, size_t n)
+{
+	struct model_use *m = h->model;
+	const char *model;
+	struct model_tokens most;
+	uint64_t cost = 0;
+	bool priced;
+
+	if (!h->open || !m || n == 0)
+		return;
+	model_request(m, p, n);
+	most = model_most(m);
+	model = m->request.found.model;
+	/* One that is not named yet may still be. */
+	priced = prices_cost(h->box->gate->prices, model, most.in, most.out,
+			     &cost) ||
+		 !*model;
+	hold_tokens(h, most.in + most.out, cost);
+	if (!h->granted)
+		check_tokens(h, priced);
+}
+
+void budget_answer_body(struct budget_hold *h, const void *p, size_t n)
+{
+	if (h->open && h->model)
+		model_answer(h->model, p, n);
+}
+
+bool budget_wants_bodies(const struct budget_hold *h)
+{
+	return h->open && h->model;
+}
+
+bool budget_needs_look(const struct box *b, const char *host, uint16_t port)
+{
+	(void)port;
+	return model_of(b, host) != NULL;
+}
+
+static void settle_tokens(struct budget_hold *h)
+{
+	struct model_tokens t = model_used(h->model);
+	uint64_t cost;
+	unsigned i;
+
+	(void)prices_cost(h->box->gate->prices, h->model->request.found.model,
+			  t.in, t.out, &cost);
+	hold_tokens(h, 0, 0);
+	for (i = 0; i < h->n_slots; i++) {
+		struct gate_count *c =
+			&h->box->state->budgets[h->slots[i]].count;
+
+		c->tokens_in += t.in;
+		c->tokens_out += t.out;
+		c->cost_micro += cost;
+	}
+}
+
+/* --- the end --- */
+
+void budget_end(struct budget_hold *h)
+{
+	unsigned i;
+
+	if (!h->open)
+		return;
+	h->open = false;
+	for (i = 0; i < h->n_slots; i++)
+		h->box->budgets->v[h->slots[i]].open--;
+	if (h->model)
+		settle_tokens(h);
+	free(h->model);
+	h->model = NULL;
+}
+
+void box_count(const struct box *b, struct gate_count *out)
+{
+	*out = b->state ? b->state->budgets[0].count : (struct gate_count){ 0 };
+}
+
+void budget_denied(struct box *b)
+{
+	if (b->state)
+		b->state->budgets[0].count.denied++;
 }

@@ -9,7 +9,7 @@
 struct http_head;
 struct model_use;
 
-enum { HOLD_TALLIES = 4 }; /* budgets that one request can be part of */
+enum { HOLD_TALLIES = 16 }; /* budgets that one request can be part of */
 
 enum budget_answer {
 	BUDGET_OK,
@@ -31,7 +31,7 @@ struct budget_hold {
 	unsigned char slots[HOLD_TALLIES];
 	unsigned n_slots;
 	uint64_t tokens, cost; /* reserved */
-	char why[160];         /* it was stopped; "": it was not */
+	char why[192];         /* it was stopped; "": it was not */
 };
 
 /* `head` NULL: a tunnel. On BUDGET_OK the hold is open. */

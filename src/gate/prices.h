@@ -31,3 +31,9 @@ int prices_read(struct prices **out, const char *path,
 int prices_parse(struct prices **out, const char *text, size_t n,
 		 struct err *e) MUST_CHECK;
 void prices_free(struct prices *p);
+
+/* The entry of a host, or NULL. `p` may be NULL: nothing is known. */
+const struct host_model *prices_host(const struct prices *p, const char *host);
+/* What so many tokens cost, in millionths; false: nobody knows. */
+bool prices_cost(const struct prices *p, const char *model, uint64_t in,
+		 uint64_t out, uint64_t *micro);

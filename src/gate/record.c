@@ -18,6 +18,7 @@
 #include "base/auto.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "gate/budget.h"
 
 enum {
 	POKE_MS = 20,
@@ -282,6 +283,7 @@ void record_denied(struct gate *g, const struct egress *x, const char *why)
 	struct recorder *r = g->record;
 	struct denials *d;
 
+	budget_denied(x->box);
 	if (!r)
 		return;
 	d = denials_of(r, x->box);

@@ -27,6 +27,7 @@ struct state_budget {
 	uint64_t window_ms;      /* start of the current window, wall time */
 	uint64_t in_window;      /* requests in it */
 	struct gate_count count; /* of all its life */
+	uint64_t tokens_held, cost_held; /* reserved, not settled yet */
 };
 
 struct box_state {

@@ -1,0 +1,58 @@
+#include "gate/model.h"
+
+enum {
+	BYTES_PER_TOKEN = 4, /* more or less, of English and of code */
+	OUT_UNSAID = 4096,   /* of a request without a maximum */
+	TOKENS_MOST = 1 << 30,
+	CHOICES_MOST = 128,
+};
+
+static uint64_t at_most(uint64_t n, uint64_t most)
+{
+	return n < most ? n : most;
+}
+
+struct model_tokens model_most(const struct model_use *m)
+{
+	const struct usage *u = &m->request.found;
+	uint64_t each = u->max_tokens ? u->max_tokens : OUT_UNSAID;
+	uint64_t times = u->choices ? at_most(u->choices, CHOICES_MOST) : 1;
+
+	if (m->request_bytes == 0)
+		return (struct model_tokens){ 0 };
+	return (struct model_tokens){
+		.in = at_most(m->request_bytes / BYTES_PER_TOKEN + 1,
+			      TOKENS_MOST),
+		.out = at_most(each * times, TOKENS_MOST),
+	};
+}
+
+struct model_tokens model_used(const struct model_use *m)
+{
+	const struct usage *u = &m->answer.found;
+	bool stream = m->answer.begun && u->pieces > 1;
+	struct model_tokens t = { .in = u->tokens_in, .out = u->tokens_out };
+
+	/* The others count what they had in store among the rest. */
+	if (m->shape == MODEL_ANTHROPIC)
+		t.in += u->tokens_cached;
+	if (stream && !u->counted)
+		t.in = model_most(m).in;
+	if (stream && !u->final && t.out < u->pieces)
+		t.out = u->pieces;
+	t.in = at_most(t.in, TOKENS_MOST);
+	t.out = at_most(t.out, TOKENS_MOST);
+	return t;
+}
+
+void model_request(struct model_use *m, const void *p, size_t n)
+{
+	m->request_bytes += n;
+	usage_request(&m->request, p, n);
+}
+
+void model_answer(struct model_use *m, const void *p, size_t n)
+{
+	m->answer_bytes += n;
+	usage_answer(&m->answer, p, n);
+}

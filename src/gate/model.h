@@ -1,0 +1,30 @@
+/*
+ * One exchange with a model API: what it may cost, as its request says, and
+ * what it did cost, as its answer says.
+ */
+#pragma once
+
+#include <stddef.h>
+
+#include "gate/prices.h"
+#include "gate/usage.h"
+
+struct model_use {
+	enum model_shape shape;
+	struct usage_reader request, answer;
+	uint64_t request_bytes, answer_bytes;
+};
+
+struct model_tokens {
+	uint64_t in, out;
+};
+
+/* At most, as far as the request was read. */
+struct model_tokens model_most(const struct model_use *m);
+/*
+ * At the end. A stream that was cut off, or does not say what it used, is
+ * taken to be a token for each event.
+ */
+struct model_tokens model_used(const struct model_use *m);
+void model_request(struct model_use *m, const void *p, size_t n);
+void model_answer(struct model_use *m, const void *p, size_t n);

@@ -1,0 +1,293 @@
+/* Budgets: what has room, what has not, and what a killed door leaves. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/auto.h"
+#include "check.h"
+#include "gate/budget.h"
+#include "gate/prices.h"
+#include "gate/record.h"
+#include "gate/state.h"
+#include "http/parse.h"
+
+static unsigned events, pauses;
+
+/* The door's ends, for what is told. */
+void gate_tell(struct gate *g, const struct gate_msg *m)
+{
+	(void)g;
+	pauses += m->kind == GATE_PAUSE;
+}
+
+int record_event(struct gate *g, const struct box *b, const char *type,
+		 const char *json, struct err *e)
+{
+	(void)g;
+	(void)b;
+	(void)json;
+	(void)e;
+	events += strcmp(type, "budget.over") == 0;
+	return 0;
+}
+
+void record_string(struct buf *out, const char *s)
+{
+	buf_printf(out, "\"%s\"", s);
+}
+
+static struct conf conf;
+static struct gate gate = { .conf = &conf, .api = { .fd = -1 } };
+static struct box box = { .gate = &gate, .id = "ix" };
+static struct box_part parts[2];
+static struct http_head head;
+
+static void policies(const char *a, const char *b)
+{
+	const char *const text[] = { a, b };
+	struct err e = { 0 };
+	unsigned i;
+
+	for (i = 0; i < 2; i++) {
+		policy_done(&parts[i].policy);
+		parts[i].policy = (struct policy){ 0 };
+		if (policy_parse(&parts[i].policy, text[i], strlen(text[i]),
+				 &e) < 0) {
+			fprintf(stderr, "%s\n", e.msg);
+			abort();
+		}
+	}
+	box.parts = parts;
+	box.n_parts = 2;
+	box.generation++;
+}
+
+static void fresh(const char *a, const char *b)
+{
+	budget_forget(&box);
+	free(box.state);
+	box.state = xcalloc(1, sizeof(*box.state));
+	policies(a, b);
+}
+
+static char why[256];
+
+static enum budget_answer begin(struct budget_hold *h, const char *host)
+{
+	const struct request q = { .scheme = SCHEME_HTTPS,
+				   .host = host,
+				   .port = 443 };
+	struct err e = { 0 };
+	enum budget_answer a;
+	bool granted = h->granted;
+
+	*h = (struct budget_hold){ .granted = granted };
+	a = budget_begin(h, &box, &q, &head, &e);
+	memcpy(why, e.msg, sizeof(e.msg));
+	return a;
+}
+
+/* How many requests pass, one after the other. */
+static int passes(const char *host, int most)
+{
+	struct budget_hold h = { 0 };
+	int i;
+
+	for (i = 0; i < most && begin(&h, host) == BUDGET_OK; i++)
+		budget_end(&h);
+	return i;
+}
+
+static void test_requests(void)
+{
+	struct budget_hold h = { 0 };
+	struct gate_count c;
+
+	fresh("", "");
+	CHECK(passes("a.test", 1000) == 1000);
+	box_count(&box, &c);
+	CHECK(c.requests == 1000);
+	/* Of two policies the stricter one, whichever it is. */
+	fresh("budget requests 10/h", "budget requests 3/h, up 1MB");
+	CHECK(passes("a.test", 100) == 3);
+	CHECK(begin(&h, "a.test") == BUDGET_DENY);
+	CHECK_STR(why, "the budget of this sandbox is used up (3 requests "
+		       "in 1 h): ask an operator for more");
+	fresh("budget requests 10/m", "budget requests 3/s");
+	CHECK(passes("a.test", 100) == 10);
+	/* The window has passed. */
+	events = 0;
+	box.state->budgets[0].window_ms -= 61000;
+	CHECK(passes("a.test", 100) == 10);
+	CHECK(passes("a.test", 100) == 0);
+	CHECK(events == 1);
+	/* In all: a window does not help. */
+	fresh("budget requests 5", "budget requests 100/h");
+	CHECK(passes("a.test", 100) == 5);
+	box.state->budgets[0].window_ms = 0;
+	CHECK(passes("a.test", 100) == 0);
+	/* More of it, while it runs. */
+	policies("budget requests 7", "");
+	CHECK(passes("a.test", 100) == 2);
+	h.granted = true;
+	CHECK(begin(&h, "a.test") == BUDGET_OK);
+	CHECK(budget_up(&h, 1));
+	budget_end(&h);
+}
+
+static void test_hosts(void)
+{
+	fresh("budget a.test requests 2", "budget *.b.test requests 4\n"
+					  "budget requests 9");
+	CHECK(passes("a.test", 100) == 2);
+	CHECK_STR(why, "the budget of a.test is used up (2 requests in all): "
+		       "ask an operator for more");
+	CHECK(passes("x.b.test", 3) == 3);
+	CHECK(passes("y.b.test", 100) == 1);
+	CHECK(passes("b.test", 100) == 3); /* the sandbox's own */
+	/* Counters stay with their host when the policy changes. */
+	policies("budget c.test requests 2\nbudget a.test requests 3", "");
+	CHECK(passes("a.test", 100) == 1);
+	CHECK(passes("c.test", 100) == 2);
+}
+
+static void test_over(void)
+{
+	struct budget_hold h = { 0 };
+
+	fresh("over ask", "budget requests 1, rate 5/s\nover pause");
+	CHECK(begin(&h, "a.test") == BUDGET_OK);
+	budget_end(&h);
+	CHECK(begin(&h, "a.test") == BUDGET_ASK);
+	policies("", "budget requests 1\nover pause");
+	CHECK(pauses == 0);
+	CHECK(begin(&h, "a.test") == BUDGET_PAUSE);
+	CHECK(begin(&h, "a.test") == BUDGET_PAUSE && pauses == 1);
+	/* What passes by itself is no matter for people. */
+	fresh("", "budget connections 2, rate 100/s\nover ask");
+	CHECK(begin(&h, "a.test") == BUDGET_OK);
+	{
+		struct budget_hold two = { 0 }, three = { 0 };
+
+		CHECK(begin(&two, "a.test") == BUDGET_OK);
+		CHECK(begin(&three, "a.test") == BUDGET_DENY);
+		CHECK(strstr(why, "2 connections at once") != NULL);
+		budget_end(&two);
+		budget_end(&two);
+		CHECK(begin(&three, "a.test") == BUDGET_OK);
+		budget_end(&three);
+	}
+	budget_end(&h);
+	CHECK(passes("a.test", 1000) < 1000);
+	CHECK(strstr(why, "100 requests in 1 s") != NULL);
+}
+
+static void test_bytes(void)
+{
+	struct budget_hold h = { 0 }, other = { 0 };
+
+	fresh("budget up 1000, down 2000", "budget a.test up 600");
+	CHECK(begin(&h, "a.test") == BUDGET_OK);
+	CHECK(budget_up(&h, 500) && !budget_why(&h)[0]);
+	CHECK(!budget_up(&h, 101));
+	CHECK(strstr(budget_why(&h), "budget of a.test") != NULL);
+	CHECK(!budget_up(&h, 1)); /* it was stopped */
+	CHECK(begin(&other, "b.test") == BUDGET_OK);
+	CHECK(budget_up(&other, 500) && !budget_up(&other, 1));
+	CHECK(budget_down(&other, 2000) && !budget_down(&other, 1));
+	budget_end(&other);
+	budget_end(&h);
+	CHECK(begin(&h, "c.test") == BUDGET_DENY);
+	CHECK(box.state->budgets[0].count.up_bytes == 1000);
+	CHECK(box.state->budgets[0].count.down_bytes == 2000);
+	CHECK(!budget_up(&h, 1)); /* not open */
+}
+
+#define BODY "{\"model\":\"small\",\"max_tokens\":400}"
+#define ANSWER                                                       \
+	"{\"usage\":{\"prompt_tokens\":10,\"completion_tokens\":20," \
+	"\"total_tokens\":30}}"
+
+static void test_tokens(void)
+{
+	struct budget_hold h = { 0 }, other = { 0 };
+	struct prices *p = NULL;
+	static const char text[] = "host m.test openai\n"
+				   "model small in 1000 out 1000";
+	struct err e = { 0 };
+	struct gate_count c;
+
+	CHECK(prices_parse(&p, text, sizeof(text) - 1, &e) == 0);
+	gate.prices = p;
+	fresh("budget tokens 1000", "model x.test anthropic");
+	CHECK(budget_needs_look(&box, "x.test", 443));
+	CHECK(budget_needs_look(&box, "m.test", 443));
+	CHECK(!budget_needs_look(&box, "y.test", 443));
+	/* Two of them have room, the third has not: nothing of it leaves. */
+	CHECK(begin(&h, "m.test") == BUDGET_OK && budget_wants_bodies(&h));
+	budget_request_body(&h, BODY, strlen(BODY));
+	CHECK(budget_up(&h, strlen(BODY)));
+	CHECK(begin(&other, "m.test") == BUDGET_OK);
+	budget_request_body(&other, BODY, strlen(BODY));
+	CHECK(budget_up(&other, strlen(BODY)));
+	{
+		struct budget_hold third = { 0 };
+
+		CHECK(begin(&third, "m.test") == BUDGET_OK);
+		budget_request_body(&third, BODY, strlen(BODY));
+		CHECK(!budget_up(&third, strlen(BODY)));
+		CHECK(strstr(budget_why(&third), "1000 tokens") != NULL);
+		budget_end(&third);
+	}
+	/* Settled, there is room again. */
+	budget_answer_body(&h, ANSWER, strlen(ANSWER));
+	budget_end(&h);
+	budget_answer_body(&other, "{}", 2);
+	budget_end(&other);
+	box_count(&box, &c);
+	CHECK(c.tokens_in == 10 && c.tokens_out == 20);
+	CHECK(c.cost_micro == 30000);
+	CHECK(box.state->budgets[0].tokens_held == 0);
+	/* Killed while one was under way: what it held is used. */
+	CHECK(begin(&h, "m.test") == BUDGET_OK);
+	budget_request_body(&h, BODY, strlen(BODY));
+	free(h.model);
+	budget_forget(&box);
+	CHECK(passes("y.test", 1) == 1);
+	box_count(&box, &c);
+	CHECK(c.tokens_in + c.tokens_out > 430);
+	/* Money. */
+	fresh("budget cost 0.45", "");
+	CHECK(begin(&h, "m.test") == BUDGET_OK);
+	budget_request_body(&h, BODY, strlen(BODY));
+	CHECK(budget_up(&h, strlen(BODY)));
+	budget_end(&h);
+	policies("budget cost 0.40", "");
+	CHECK(begin(&h, "m.test") == BUDGET_OK);
+	budget_request_body(&h, BODY, strlen(BODY));
+	CHECK(!budget_up(&h, strlen(BODY)));
+	budget_end(&h);
+	CHECK(begin(&h, "m.test") == BUDGET_OK);
+	budget_request_body(&h, "{\"model\":\"new\"}", 15);
+	CHECK(!budget_up(&h, 15));
+	CHECK(strstr(budget_why(&h), "no price is known") != NULL);
+	budget_end(&h);
+	gate.prices = NULL;
+	prices_free(p);
+}
+
+int main(void)
+{
+	test_requests();
+	test_hosts();
+	test_over();
+	test_bytes();
+	test_tokens();
+	policies("", "");
+	policy_done(&parts[0].policy);
+	policy_done(&parts[1].policy);
+	budget_forget(&box);
+	free(box.state);
+	return CHECK_DONE();
+}
