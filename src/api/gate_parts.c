@@ -71,7 +71,7 @@ int gate_parts(const struct sandbox *s, struct gate_parts *hold,
 	r = add(hold, m, e);
 	if (r < 0)
 		return r;
-	snprintf(hold->name[m->n_parts], GATE_PART_CAP, "rules of the sandbox");
+	snprintf(hold->name[m->n_parts], GATE_PART_CAP, "the sandbox's rules");
 	json_array_foreach (s->spec.rules, i, v)
 		buf_printf(&hold->text[m->n_parts], "%s\n",
 			   json_string_value(v));

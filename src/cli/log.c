@@ -140,7 +140,7 @@ const struct verb log_verbs[] = {
 	  .args = "[OPTIONS] [SANDBOX]",
 	  .help = "print entries of the log, of one sandbox or of all",
 	  .notes = "A sandbox that has ended is named by its whole id.",
-	  .examples = PRODUCT " log show work\n" PRODUCT
+	  .examples = PRODUCT " log work\n" PRODUCT
 			      " log show -n 20 --type sandbox.\n" },
 	{ .name = "verify",
 	  .fn = log_verify,

@@ -250,6 +250,7 @@ const struct verb all_verbs[] = {
 			      " events --json --after 0 | jq .type\n" },
 	{ .name = "log",
 	  .sub = log_verbs,
+	  .usual = "show",
 	  .help = "show what was done and by whom, and check it" },
 	{ .name = "doctor",
 	  .fn = verb_doctor,

@@ -107,6 +107,15 @@ static bool wants_outside(const struct flow *f)
 static void on_inside(struct http_stream *s, uint32_t events);
 static void on_outside(struct http_stream *s, uint32_t events);
 
+/*
+ * Who leaves while a person thinks is not waited for. Otherwise the end of
+ * what a sandbox sends says nothing: it may still wait for the answer.
+ */
+static bool somebody_thinks(const struct flow *f)
+{
+	return f->x->state == X_PASS && f->pass.state == PASS_ASK;
+}
+
 static void watch(struct flow *f)
 {
 	struct exchange *x = f->x;
@@ -118,8 +127,7 @@ static void watch(struct flow *f)
 		in |= EPOLLIN;
 	if (buf_len(&x->down) > 0)
 		in |= EPOLLOUT;
-	/* Who leaves while a person thinks is not waited for. */
-	if (x->state == X_PASS)
+	if (somebody_thinks(f))
 		in |= EPOLLRDHUP;
 	if (http_stream_watch(&f->inside, in, on_inside) < 0) {
 		flow_end(f);
@@ -936,7 +944,7 @@ static void on_inside(struct http_stream *s, uint32_t events)
 	struct exchange *x = f->x;
 
 	if (events & (EPOLLHUP | EPOLLERR) ||
-	    (x->state == X_PASS && (events & EPOLLRDHUP))) {
+	    (somebody_thinks(f) && (events & EPOLLRDHUP))) {
 		cut(f, "the sandbox left");
 		return;
 	}

@@ -18,7 +18,7 @@ from harness import SLOW, wait_for
 from internet import Internet, answer
 
 PROXIES = "env -u HTTP_PROXY -u HTTPS_PROXY -u http_proxy -u https_proxy "
-DENIED = "denied by rules of the sandbox"
+DENIED = "no rule of the sandbox's rules allows it"
 
 
 def wheel(name):
