@@ -239,7 +239,7 @@ class Clients(harness.Case):
             db, f"{pg}/psql -h 127.0.0.1 -U user -c 'select 1' postgres"
             ).returncode == 0, 60 * SLOW, 0.1)
         self.net.names.table["db.internal"] = ["127.0.0.1"]
-        tunnel = self.i.popen("port", "db", "5432", "--listen", "127.0.0.1:15432",
+        tunnel = self.i.popen("port", "db", "5432", "15432",
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         try:
             ask = f"{pg}/psql -h db.internal -p %s -U user -Atc 'select 6*7' postgres"
