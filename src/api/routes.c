@@ -32,6 +32,7 @@ const struct route *const all_routes[] = {
 	pause_routes,
 	drive_routes,
 	volume_routes,
+	secret_routes,
 	approval_routes,
 	policy_routes,
 	NULL,

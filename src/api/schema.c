@@ -33,6 +33,25 @@
 		"to_base64?", "string", "instead of it" \
 	}
 
+#define SECRET_FIELDS                                                          \
+	{ "kind", "string", "header, basic, query, aws, oauth2 or totp" },     \
+		{ "hosts?", "string[]",                                        \
+		  "where it may go: HOST, *.HOST, HOST:PORT; plain http only " \
+		  "with http:// in front" },                                   \
+		{ "methods?", "string[]", "of requests; any" },                \
+		{ "path?", "string", "of requests, with *; any" },             \
+		{ "field?", "string", "field of the head, or parameter" },     \
+		{ "template?", "string",                                       \
+		  "the field's value, {} is the secret" },                     \
+		{ "user?", "string", "user, access key id or client id" },     \
+		{ "region?", "string", "of AWS" },                             \
+		{ "service?", "string", "of AWS" },                            \
+		{ "token_url?", "string", "where OAuth 2 tokens come from" },  \
+		{ "scope?", "string", "of these tokens" },                     \
+	{                                                                      \
+		"env?", "string", "variable inside that has the placeholder"   \
+	}
+
 const struct schema schemas[] = {
 	{ "Error", "What went wrong, and what to do about it",
 	  FIELDS{ { "code", "integer", "the HTTP status" },
@@ -549,6 +568,30 @@ const struct schema schemas[] = {
 		  { 0 } } },
 	{ "VolumeList", "Volumes",
 	  FIELDS{ { "volumes", "Volume[]", NULL }, { 0 } } },
+	{ "VaultKey", "What secrets of a project are sealed to",
+	  FIELDS{ { "project", "string", NULL },
+		  { "public_key", "string", "base64, X25519" },
+		  { "certificate", "string",
+		    "of the authority that its sandboxes trust, PEM" },
+		  { 0 } } },
+	{ "SecretPut", "A secret to set",
+	  FIELDS{ SECRET_FIELDS,
+		  { "sealed", "string",
+		    "base64 of crypto_box_seal(\"NAME HOST HOST...\\nVALUE\"), "
+		    "with the hosts as the answer shows them and the token_url "
+		    "behind them" },
+		  { 0 } } },
+	{ "Secret", "A secret, without its value",
+	  FIELDS{ { "name", "string", NULL },
+		  { "project", "string", NULL },
+		  SECRET_FIELDS,
+		  { "created_at", "time", NULL },
+		  { "updated_at", "time", NULL },
+		  { 0 } } },
+	{ "SecretList", "Secrets",
+	  FIELDS{ { "secrets", "Secret[]", NULL }, { 0 } } },
+	{ "SecretCode", "A one-time code",
+	  FIELDS{ { "code", "string", NULL }, { 0 } } },
 	{ "DriveFile", "A version of a file of the drive",
 	  FIELDS{ { "path", "string", NULL },
 		  { "type?", "string", "in lists: file" },
