@@ -151,10 +151,15 @@ static const char *listed(const struct in6_addr *a)
  */
 static bool is_ours(const struct in6_addr *a)
 {
-	struct sockaddr_storage to, from = { 0 };
+	union {
+		struct sockaddr_in v4;
+		struct sockaddr_in6 v6;
+	} from;
+	struct sockaddr_storage to;
 	socklen_t to_n = address_socket(a, 9, &to), n = sizeof(from);
 	AUTO_CLOSE int fd = -1;
 
+	memset(&from, 0, sizeof(from));
 	fd = socket(to.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return true;
@@ -164,10 +169,8 @@ static bool is_ours(const struct in6_addr *a)
 	if (getsockname(fd, (struct sockaddr *)&from, &n) < 0)
 		return true;
 	if (to.ss_family == AF_INET)
-		return ((struct sockaddr_in *)&from)->sin_addr.s_addr ==
-		       ((struct sockaddr_in *)&to)->sin_addr.s_addr;
-	return IN6_ARE_ADDR_EQUAL(&((struct sockaddr_in6 *)&from)->sin6_addr,
-				  a);
+		return memcmp(&from.v4.sin_addr, a->s6_addr + 12, 4) == 0;
+	return IN6_ARE_ADDR_EQUAL(&from.v6.sin6_addr, a);
 }
 
 const char *address_forbidden(const struct in6_addr *a)

@@ -281,10 +281,12 @@ static void leaf_free(struct leaves *l, struct leaf *leaf)
 
 void leaves_free(struct leaves *l)
 {
+	struct list *pos, *tmp;
+
 	if (!l)
 		return;
-	while (!list_empty(&l->used))
-		leaf_free(l, container_of(l->used.next, struct leaf, used));
+	list_each (pos, tmp, &l->used)
+		leaf_free(l, container_of(pos, struct leaf, used));
 	tls_context_free(l->tls);
 	EVP_PKEY_free(l->key);
 	free(l);

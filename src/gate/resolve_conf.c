@@ -58,7 +58,7 @@ static void add_server(struct resolve_conf *c, const struct server *s)
 /* "192.0.2.1", "192.0.2.1:5353", "2001:db8::1", "[2001:db8::1]:53" */
 static int read_server(struct server *s, char *word)
 {
-	char *colon = strrchr(word, ':'), *end = word + strlen(word);
+	char *colon = strrchr(word, ':'), *end;
 	uint64_t port = DNS_PORT;
 
 	if (word[0] == '[') {

@@ -104,32 +104,31 @@ static int load(SSL_CTX *ssl, const char *cert_path, const char *key_path,
 	return 0;
 }
 
-static int context_new(struct tls_context **out, const SSL_METHOD *method,
-		       struct err *e)
+static struct tls_context *context_new(const SSL_METHOD *method, struct err *e)
 {
 	struct tls_context *ctx;
 
 	/* Without the host's openssl.cnf: what we speak is decided here. */
-	if (OPENSSL_init_ssl(OPENSSL_INIT_NO_LOAD_CONFIG, NULL) != 1)
-		return err_set(e, EIO, "start OpenSSL: %s", reason());
+	if (OPENSSL_init_ssl(OPENSSL_INIT_NO_LOAD_CONFIG, NULL) != 1) {
+		err_set(e, EIO, "start OpenSSL: %s", reason());
+		return NULL;
+	}
 	ctx = xcalloc(1, sizeof(*ctx));
 	ctx->ssl = SSL_CTX_new(method);
+	if (ctx->ssl && set_options(ctx->ssl, e) == 0)
+		return ctx;
 	if (!ctx->ssl)
 		err_set(e, ENOMEM, "set up TLS: %s", reason());
-	if (!ctx->ssl || set_options(ctx->ssl, e) < 0) {
-		tls_context_free(ctx);
-		return -e->code;
-	}
-	*out = ctx;
-	return 0;
+	tls_context_free(ctx);
+	return NULL;
 }
 
 int tls_context_new(struct tls_context **out, const char *cert_path,
 		    const char *key_path, struct err *e)
 {
-	struct tls_context *ctx = NULL;
+	struct tls_context *ctx = context_new(TLS_server_method(), e);
 
-	if (context_new(&ctx, TLS_server_method(), e) < 0)
+	if (!ctx)
 		return -e->code;
 	if (set_server(ctx->ssl, 1, e) < 0 ||
 	    load(ctx->ssl, cert_path, key_path, e) < 0) {
@@ -142,9 +141,9 @@ int tls_context_new(struct tls_context **out, const char *cert_path,
 
 int tls_context_own(struct tls_context **out, struct err *e)
 {
-	struct tls_context *ctx = NULL;
+	struct tls_context *ctx = context_new(TLS_server_method(), e);
 
-	if (context_new(&ctx, TLS_server_method(), e) < 0)
+	if (!ctx)
 		return -e->code;
 	if (set_server(ctx->ssl, 0, e) < 0) {
 		tls_context_free(ctx);
@@ -167,9 +166,9 @@ void tls_context_use(struct tls_context *ctx, X509 *cert, EVP_PKEY *key)
 int tls_client_context_new(struct tls_context **out, const char *ca_path,
 			   struct err *e)
 {
-	struct tls_context *ctx = NULL;
+	struct tls_context *ctx = context_new(TLS_client_method(), e);
 
-	if (context_new(&ctx, TLS_client_method(), e) < 0)
+	if (!ctx)
 		return -e->code;
 	SSL_CTX_set_verify(ctx->ssl, SSL_VERIFY_PEER, NULL);
 	SSL_CTX_set_options(ctx->ssl, SSL_OP_NO_TICKET);
