@@ -48,7 +48,8 @@ struct tally {
 	uint64_t requests;        /* in all; 0: no limit */
 	unsigned open;
 	uint64_t rate_ms, in_rate;
-	unsigned told; /* bits of enum limit: this is in the log */
+	unsigned told;   /* bits of enum limit: this is in the log */
+	bool down_spent; /* an answer had no room: there is none for another */
 };
 
 struct budgets {
@@ -175,6 +176,7 @@ static void build(struct budgets *x, struct box *b)
 		x->v[i].limit = (struct budget){ 0 };
 		x->v[i].requests = 0;
 		x->v[i].told = 0;
+		x->v[i].down_spent = false;
 	}
 	for (i = 0; i < b->n_parts; i++) {
 		const struct policy *p = &b->parts[i].policy;
@@ -329,7 +331,7 @@ static enum limit full_limit(struct tally *t, struct state_budget *s,
 		return LIMIT_REQUESTS;
 	if (l->up_bytes && c->up_bytes >= l->up_bytes)
 		return LIMIT_UP;
-	if (l->down_bytes && c->down_bytes >= l->down_bytes)
+	if (l->down_bytes && (c->down_bytes >= l->down_bytes || t->down_spent))
 		return LIMIT_DOWN;
 	if (model && l->tokens && tokens_of(s) >= l->tokens)
 		return LIMIT_TOKENS;
@@ -498,8 +500,11 @@ bool budget_down(struct budget_hold *h, uint64_t n)
 		uint64_t most = b->budgets->v[h->slots[i]].limit.down_bytes;
 
 		if (most &&
-		    b->state->budgets[h->slots[i]].count.down_bytes + n > most)
+		    b->state->budgets[h->slots[i]].count.down_bytes + n >
+			    most) {
+			b->budgets->v[h->slots[i]].down_spent = true;
 			return stop(h, h->slots[i], LIMIT_DOWN);
+		}
 	}
 	for (i = 0; i < h->n_slots; i++)
 		b->state->budgets[h->slots[i]].count.down_bytes += n;

@@ -324,13 +324,12 @@ static bool body_piece(struct flow *f, const char *p, size_t n)
 		buf_add(&x->body, p, n);
 		return true;
 	}
-	if (!pass_up(f, n)) {
-		refuse_with(f, REFUSE_BUDGET,
-			    "over the budget of bytes that may be sent");
-		return false;
-	}
 	if (budget_wants_bodies(&f->pass.hold))
 		budget_request_body(&f->pass.hold, p, n);
+	if (!pass_up(f, n)) {
+		refuse_with(f, REFUSE_BUDGET, budget_why(&f->pass.hold));
+		return false;
+	}
 	if (x->head.body == HTTP_CHUNKED)
 		http_chunk_add(&x->up, p, n);
 	else
@@ -451,7 +450,7 @@ static bool begin_answer(struct flow *f)
 				    x->answer.body == HTTP_UNTIL_CLOSE));
 	answer_head(&f->pass, &x->answer, x->chunked, x->close, &x->down);
 	if (!pass_down(f, buf_len(&x->down) - before)) {
-		cut(f, "over the budget of bytes that may be received");
+		cut(f, budget_why(&f->pass.hold));
 		return false;
 	}
 	return true;
@@ -493,7 +492,7 @@ static bool answer_piece(struct flow *f, const char *p, size_t n, bool last)
 	struct buf masked = { 0 };
 
 	if (n > 0 && !pass_down(f, n)) {
-		cut(f, "over the budget of bytes that may be received");
+		cut(f, budget_why(&f->pass.hold));
 		return false;
 	}
 	if (n > 0 && budget_wants_bodies(&f->pass.hold))
@@ -713,17 +712,15 @@ static void on_go(struct flow *f)
 	x->state = X_RUN;
 	request_head(&f->pass, identity,
 		     gathered ? (int64_t)buf_len(&x->body) : -1, &x->up);
+	if (gathered && budget_wants_bodies(&f->pass.hold))
+		budget_request_body(&f->pass.hold, buf_data(&x->body),
+				    buf_len(&x->body));
 	if (!pass_up(f, buf_len(&x->up) + buf_len(&x->body))) {
-		refuse_with(f, REFUSE_BUDGET,
-			    "over the budget of bytes that may be sent");
+		refuse_with(f, REFUSE_BUDGET, budget_why(&f->pass.hold));
 		return;
 	}
-	if (gathered) {
-		if (budget_wants_bodies(&f->pass.hold))
-			budget_request_body(&f->pass.hold, buf_data(&x->body),
-					    buf_len(&x->body));
+	if (gathered)
 		buf_add(&x->up, buf_data(&x->body), buf_len(&x->body));
-	}
 	if (!take_body(f))
 		return;
 	if (!x->in_done && x->head.expect_continue)
