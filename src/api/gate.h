@@ -41,7 +41,7 @@ struct sandbox;
 struct spec;
 
 /* The code of an error: the gate does not answer. */
-enum { GATE_AWAY = ENONET, GATE_WAIT_MS = 10000 };
+enum { GATE_AWAY = ENONET, GATE_WAIT_MS = 5000 };
 
 /* Embedded in who waits for an answer of a door. Zero-initialise. */
 struct gate_wait {

@@ -1,4 +1,3 @@
-# suite: alone-net
 """The door of a sandbox over its life and over the lives of the roles: it is
 there when a create is answered, after a restart of anything, and in every
 other life of the sandbox; and what its spec says is in force when a change of
@@ -6,21 +5,25 @@ it was answered."""
 
 import json
 import os
+import signal
 
 import harness
 from harness import SLOW, wait_for
-from internet import Internet
+from internet import Inside, Internet
 
 ALLOW = ["allow * http://api.test"]
 
 
-class Life(harness.Case):
+class Case(harness.Case):
+    """A daemon with a small internet."""
+    SETTINGS = {}
+
     @classmethod
     def setUpClass(cls):
         cls.net = Internet()
-        cls.api = cls.net.web("api.test")
+        cls.web = cls.net.web("api.test")
         cls.other = cls.net.web("other.test")
-        cls.CONF = {**cls.net.conf, "ask_timeout": "60s"}
+        cls.CONF = {**cls.net.conf, **cls.SETTINGS}
         super().setUpClass()
 
     @classmethod
@@ -34,24 +37,28 @@ class Life(harness.Case):
     def look(self, box):
         return self.i.api("GET", f"/v1/sandboxes/{box}").json
 
-    def get(self, box, url="http://api.test/x"):
-        """Exit code and text of a client inside."""
-        r = self.i.sh(box, f"wget -q -T 10 -O - {url} 2>&1")
-        return r.code, r.out
+    def get(self, box, url="http://api.test/x", timeout=20 * SLOW):
+        """Of a client inside: the answer."""
+        inside = Inside(self.i, box)
+        try:
+            return inside.get(url, sock=inside.connect(timeout=timeout))
+        finally:
+            inside.close()
 
     def works(self, box, url="http://api.test/x"):
-        n = len(self.api.requests)
+        n = len(self.web.requests)
         r = self.get(box, url)
-        self.assertEqual(r[0], 0, r)
-        self.assertEqual(len(self.api.requests), n + 1)
+        self.assertEqual(r.status, 200, r)
+        self.assertEqual(len(self.web.requests), n + 1)
 
     def refused(self, box, url="http://other.test/"):
         n = len(self.other.requests)
-        self.assertNotEqual(self.get(box, url)[0], 0)
+        r = self.get(box, url)
+        self.assertEqual(r.status, 403, r)
         self.assertEqual(len(self.other.requests), n)
 
     def patch(self, box, **change):
-        r = self.i.api("PATCH", f"/v1/sandboxes/{box}", json.dumps(change))
+        r = self.i.api("PATCH", f"/v1/sandboxes/{box}", change)
         self.assertEqual(r.status, 200, r)
         return r.json
 
@@ -60,12 +67,111 @@ class Life(harness.Case):
                         lambda: self.look(box).get("door", {}).get("up"),
                         20 * SLOW)
 
+    def tries(self, box):
+        try:
+            return self.get(box, timeout=0.5 * SLOW).status == 200
+        except OSError:
+            return False
+
+    def gate_ends(self):
+        """kill -9 of the keeper and all that is its."""
+        old = set(self.i.pids()["carrel-gate"])
+        for pid in old:
+            os.kill(pid, signal.SIGKILL)
+        return lambda: not old & set(self.i.pids().get("carrel-gate", old))
+
+
+class Life(Case):
     def test_from_the_create_on(self):
         box = self.make()
         self.assertTrue(self.look(box)["door"]["up"])
         self.works(box)
         self.refused(box)
         self.assertNotIn("door", self.look(self.i.create()))
+        run = self.i.cli("run", "--rule", ALLOW[0], "--", "cat",
+                         "/etc/resolv.conf", check=0)
+        self.assertEqual(run.out, "nameserver 127.0.0.1\n")
+
+    def test_changes_are_in_force_when_answered(self):
+        box = self.i.create()
+        with self.assertRaises(ConnectionRefusedError):
+            self.get(box)
+        self.assertTrue(self.patch(box, rules=ALLOW)["door"]["up"])
+        self.works(box)
+        self.patch(box, rules=["allow * http://other.test"])
+        self.assertEqual(self.get(box).status, 403)
+        self.assertEqual(self.get(box, "http://other.test/").status, 200)
+        self.patch(box, rules=[])
+        self.refused(box)
+        self.patch(box, observe=True)
+        self.works(box)
+
+    def test_other_lives(self):
+        box = self.make(name="first")
+        snap = self.i.api("POST", f"/v1/sandboxes/{box}/snapshots", {}).json["id"]
+        r = self.i.api("POST", f"/v1/sandboxes/{box}/rollback", {"snapshot": snap})
+        self.assertEqual(r.status, 200, r)
+        self.works(box)
+        fork = self.i.api("POST", f"/v1/sandboxes/{box}/fork", {"count": 1}).json
+        self.works(fork["sandboxes"][0]["id"])
+        for how in ({}, {"disk_only": True}):
+            self.assertEqual(self.i.api(
+                "POST", f"/v1/sandboxes/{box}/pause", how).status, 200)
+            self.assertEqual(self.i.api(
+                "POST", f"/v1/sandboxes/{box}/resume", {}).status, 200)
+            self.works(box)
+        self.refused(box)
+
+    def test_a_paused_one_gets_a_door(self):
+        box = self.i.create()
+        self.i.api("POST", f"/v1/sandboxes/{box}/pause", {})
+        self.patch(box, rules=ALLOW)
+        self.i.api("POST", f"/v1/sandboxes/{box}/resume", {})
+        self.stands(box)
+        self.works(box)
+
+    def test_the_api_is_killed(self):
+        box = self.make()
+        self.works(box)
+        self.i.kill_role("carrel-api")
+        self.i.wait_ready()
+        self.stands(box)
+        self.works(box)
+        self.refused(box)
+        self.patch(box, rules=[])
+        self.assertEqual(self.get(box).status, 403)
+
+    def test_the_gate_is_killed(self):
+        box = self.make()
+        self.works(box)
+        back = self.gate_ends()
+        wait_for("another gate", back, 20 * SLOW)
+        self.stands(box)
+        self.works(box)
+        self.refused(box)
+        self.i.kill_role("carrel-warden")
+        self.works(box)
+        self.gate_ends()
+        wait_for("it works again", lambda: self.tries(box), 30 * SLOW)
+        self.refused(box)
+
+    def test_no_gate_no_door(self):
+        """A create fails, and what runs has no way out."""
+        box = self.make()
+        gate = self.i.pids()["carrel-gate"]
+        for pid in gate:
+            os.kill(pid, signal.SIGSTOP)
+        try:
+            r = self.i.api("POST", "/v1/sandboxes", {"rules": ALLOW})
+            self.assertEqual((r.status, r.json["error"]), (503, "gate_unavailable"))
+            self.assertEqual(self.i.api("POST", "/v1/sandboxes", {}).status, 201)
+            n = len(self.web.requests)
+            self.assertFalse(self.tries(box))
+            self.assertEqual(len(self.web.requests), n)
+        finally:
+            for pid in gate:
+                os.kill(pid, signal.SIGCONT)
+        self.works(box)
 
 
 if __name__ == "__main__":
