@@ -9,7 +9,9 @@
  *it
  *
  * Images and sandboxes are not in it, and neither is the key that signs the
- * log: whoever has a backup must not be able to write history.
+ * log: whoever has a backup must not be able to write history. Secrets are in
+ * the registry as they were sealed; what opens them, state_dir/gate/vault, is
+ * not here: whoever has a backup must not be able to use them.
  */
 #pragma once
 

@@ -119,6 +119,25 @@ static void run_journal(struct bundle *b)
 
 /* --- the configuration: keys and values, no remarks --- */
 
+/* Settings that may have a password in them. */
+static const char *const closed[] = {
+	"upstream_proxy",
+	"ask_webhook",
+	"vault_key_command",
+};
+
+static void add_setting(struct buf *out, const char *line)
+{
+	size_t i, n = strcspn(line, " \t=");
+
+	for (i = 0; i < ARRAY_LEN(closed); i++)
+		if (strlen(closed[i]) == n && memcmp(line, closed[i], n) == 0) {
+			buf_printf(out, "%s = " REMOVED "\n", closed[i]);
+			return;
+		}
+	buf_printf(out, "%s\n", line);
+}
+
 static void add_conf(struct bundle *b)
 {
 	const char *path = b->cli->conf_path ? b->cli->conf_path
@@ -139,7 +158,7 @@ static void add_conf(struct bundle *b)
 		line += strspn(line, " \t");
 		line[strcspn(line, "#")] = '\0';
 		if (*line)
-			buf_printf(&kept, "%s\n", line);
+			add_setting(&kept, line);
 	}
 	add_section(b, path, buf_data(&kept), buf_len(&kept));
 	buf_done(&text);

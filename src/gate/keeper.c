@@ -21,7 +21,8 @@
 
 enum {
 	REQUEST_MAX = 1024,   /* of a door */
-	KEPT_TOLD_MAX = 4096, /* states, to a new door */
+	KEPT_TOLD_MAX = 4096, /* states, to a new door, that wait */
+	STATES_MORE = 1024,   /* beyond two of each possible sandbox */
 };
 
 /* A door that was asked for; the process may be on its way. */
@@ -33,6 +34,7 @@ struct kept_door {
 	struct outbox out;
 	int state_fd; /* directory of its sandboxes' states */
 	bool told;    /* which of them there are */
+	uint64_t n_states;
 	struct deferred gone;
 };
 
@@ -175,17 +177,32 @@ static void move_here(struct kept_door *d, const char *id)
 	(void)renameat(d->k->setup->state_fd, path, d->state_fd, id);
 }
 
+/* A door that was taken over must not fill the disk. */
+static int create_state(struct kept_door *d, const char *id)
+{
+	uint64_t max = 2 * d->k->setup->conf.max_sandboxes + STATES_MORE;
+	int fd;
+
+	move_here(d, id);
+	if (d->n_states >= max) {
+		errno = EDQUOT;
+		return -1;
+	}
+	fd = openat(d->state_fd, id, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC,
+		    0600);
+	if (fd >= 0)
+		d->n_states++;
+	return fd;
+}
+
 /* With all of its bytes: a page without a place on the disk is a SIGBUS. */
 static int open_state(struct kept_door *d, const char *id, struct err *e)
 {
 	AUTO_CLOSE int fd =
 		openat(d->state_fd, id, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
 
-	if (fd < 0 && errno == ENOENT) {
-		move_here(d, id);
-		fd = openat(d->state_fd, id,
-			    O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
-	}
+	if (fd < 0 && errno == ENOENT)
+		fd = create_state(d, id);
 	if (fd < 0)
 		return err_sys(e, "open the state of %s", id);
 	if (fallocate(fd, 0, 0, sizeof(struct box_state)) < 0 &&
@@ -206,6 +223,14 @@ static void tell_state(struct kept_door *d, const char *id)
 	door_tell(d, &m, fd);
 }
 
+static void drop_state(struct kept_door *d, const char *id)
+{
+	if (unlinkat(d->state_fd, id, 0) == 0)
+		d->n_states -= d->n_states > 0;
+	else if (errno != ENOENT)
+		log_err("remove the state of %s: %s", id, strerror(errno));
+}
+
 static int door_request(struct kept_door *d, const struct within_msg *m)
 {
 	switch (m->op) {
@@ -216,9 +241,7 @@ static int door_request(struct kept_door *d, const struct within_msg *m)
 		tell_state(d, m->name);
 		return 0;
 	case WITHIN_DROP:
-		if (unlinkat(d->state_fd, m->name, 0) < 0 && errno != ENOENT)
-			log_err("remove the state of %s: %s", m->name,
-				strerror(errno));
+		drop_state(d, m->name);
 		return 0;
 	case WITHIN_DOOR:
 	case WITHIN_KEPT:
@@ -267,31 +290,46 @@ static void on_door(struct io *io, uint32_t events)
 			;
 }
 
+/* Calls `fn` for each state that is there, until it says no. */
+static void each_state(struct kept_door *d,
+		       bool (*fn)(struct kept_door *d, const char *id))
+{
+	int fd = openat(d->state_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	AUTO_DIR DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	struct dirent *x;
+
+	if (!dir) {
+		auto_close(&fd);
+		return;
+	}
+	while ((x = readdir(dir)))
+		if (id_valid(x->d_name) && !fn(d, x->d_name))
+			return;
+}
+
+static bool count_one(struct kept_door *d, const char *id)
+{
+	(void)id;
+	d->n_states++;
+	return true;
+}
+
+static bool tell_one(struct kept_door *d, const char *id)
+{
+	struct within_msg m = { .op = WITHIN_KEPT, .name = id };
+
+	door_tell(d, &m, -1);
+	return d->io.fd >= 0 && d->out.n < KEPT_TOLD_MAX;
+}
+
 /*
  * For the first of its connections: a sandbox that ended while nobody was here
  * has left a file. Some at a time; the next door tells of more.
  */
 static void door_tell_kept(struct kept_door *d)
 {
-	int fd = openat(d->state_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	AUTO_DIR DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-	struct dirent *x;
-	unsigned n = 0;
-
-	if (!dir) {
-		auto_close(&fd);
-		return;
-	}
-	while (!d->told && n < KEPT_TOLD_MAX && (x = readdir(dir))) {
-		struct within_msg m = { .op = WITHIN_KEPT, .name = x->d_name };
-
-		if (!id_valid(x->d_name))
-			continue;
-		door_tell(d, &m, -1);
-		if (d->io.fd < 0)
-			return;
-		n++;
-	}
+	if (!d->told && d->io.fd >= 0)
+		each_state(d, tell_one);
 	d->told = true;
 }
 
@@ -351,6 +389,7 @@ static int door_order(struct kept_door *d, struct err *e)
 			  O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (d->state_fd < 0 || spool_fd < 0)
 		return err_sys(e, "open the files of door '%s'", d->name);
+	each_state(d, count_one);
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK,
 		       0, pair) < 0)
 		return err_sys(e, "make a link");

@@ -22,6 +22,7 @@ enum {
 	KEYS_MAX = 16 * 1024, /* of a file */
 	HEX = 2 * VAULT_KEY,
 	COMMAND_MS = 30000,
+	PROJECTS_MAX = 16384,
 };
 
 _Static_assert(VAULT_KEY == crypto_secretbox_KEYBYTES, "the cipher's");
@@ -73,8 +74,8 @@ static bool is_keys(const char *name)
 	return n > k && strcmp(name + n - k, suffix) == 0;
 }
 
-/* Is there something that only a key we do not have can open? */
-static int has_keys(int dir_fd, bool *yes, struct err *e)
+/* How many projects have keys here. */
+static int count_keys(int dir_fd, unsigned *n, struct err *e)
 {
 	AUTO_DIR DIR *d = NULL;
 	struct dirent *x;
@@ -86,9 +87,9 @@ static int has_keys(int dir_fd, bool *yes, struct err *e)
 		auto_close(&fd);
 		return -e->code;
 	}
-	*yes = false;
+	*n = 0;
 	while ((x = readdir(d)))
-		*yes |= is_keys(x->d_name);
+		*n += is_keys(x->d_name);
 	return 0;
 }
 
@@ -112,7 +113,7 @@ int vault_read_key(struct vault *v, struct err *e)
 {
 	char hex[HEX + 2];
 	ssize_t n = read_file_at(v->dir_fd, key_name, hex, sizeof(hex));
-	bool needed = false;
+	unsigned n_closed = 0;
 	int r;
 
 	if (n >= 0) {
@@ -126,9 +127,10 @@ int vault_read_key(struct vault *v, struct err *e)
 	if (n != -ENOENT)
 		return err_set(e, (int)-n, "read the vault's key: %s",
 			       strerror((int)-n));
-	if (has_keys(v->dir_fd, &needed, e) < 0)
+	/* Is there something that only a key we do not have can open? */
+	if (count_keys(v->dir_fd, &n_closed, e) < 0)
 		return -e->code;
-	if (needed)
+	if (n_closed > 0)
 		return err_set(e, ENOENT,
 			       "the vault's key is gone: put the file "
 			       "gate/vault/key back, or set vault_key_command");
@@ -326,6 +328,13 @@ static int keys_read(struct vault *v, const char *project, struct keys *k,
 static int keys_make(struct vault *v, const char *project, struct keys *k,
 		     struct err *e)
 {
+	unsigned n = 0;
+
+	/* A door that was taken over must not fill the disk. */
+	if (count_keys(v->dir_fd, &n, e) < 0)
+		return -e->code;
+	if (n >= PROJECTS_MAX)
+		return err_set(e, EDQUOT, "%u projects have keys already", n);
 	if (ca_make(project, &k->cert, &k->key, e) < 0)
 		return -e->code;
 	if (crypto_box_keypair(k->public, k->private) < 0)

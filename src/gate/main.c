@@ -22,6 +22,7 @@
 
 static struct setup setup = {
 	.listen_fd = -1,
+	.lock_fd = -1,
 	.vault_fd = -1,
 	.spool_fd = -1,
 	.state_fd = -1,
@@ -123,5 +124,5 @@ int main(int argc, char **argv)
 	setup_forget_files(&setup);
 	if (confine_starter(&setup, &e) < 0)
 		die("%s", e.msg);
-	return starter_run(&gate, pair[0], keeper);
+	return starter_run(&gate, pair[0], keeper, setup.lock_fd);
 }

@@ -4,20 +4,25 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <limits.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mount.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/auto.h"
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/owned.h"
 #include "base/privs.h"
 #include "base/product.h"
 #include "base/str.h"
+
+enum { LOCK_WAIT_MS = 5000 };
 
 /* A directory as a mount that belongs to no namespace. */
 static int alone(int dir_fd, struct err *e)
@@ -26,6 +31,30 @@ static int alone(int dir_fd, struct err *e)
 			   AT_EMPTY_PATH | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
 
 	return fd < 0 ? err_sys(e, "set a directory apart") : fd;
+}
+
+/*
+ * One gate at a time has the spools and counters. Doors of one that was killed
+ * hold the lock until they are gone.
+ */
+static int take_lock(struct setup *s, int gate_fd, struct err *e)
+{
+	uint64_t until = clock_boot_ms() + LOCK_WAIT_MS;
+
+	s->lock_fd = openat(gate_fd, "lock",
+			    O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (s->lock_fd < 0)
+		return err_sys(e, "open the lock");
+	if (fchown(s->lock_fd, s->uid, s->gid) < 0)
+		return err_sys(e, "set the owner of the lock");
+	while (flock(s->lock_fd, LOCK_EX | LOCK_NB) < 0) {
+		if (errno != EWOULDBLOCK && errno != EINTR)
+			return err_sys(e, "take the lock");
+		if (clock_boot_ms() > until)
+			return err_set(e, EBUSY, "another gate still runs");
+		poll(NULL, 0, 10);
+	}
+	return 0;
 }
 
 static int make_dirs(struct setup *s, struct err *e)
@@ -46,6 +75,8 @@ static int make_dirs(struct setup *s, struct err *e)
 	gate_fd = owned_dir_at(state_fd, "gate", s->uid, s->gid, 0700, e);
 	if (gate_fd < 0)
 		return err_wrap(e, "%s", s->conf.state_dir);
+	if (take_lock(s, gate_fd, e) < 0)
+		return err_wrap(e, "%s/gate", s->conf.state_dir);
 	for (i = 0; i < ARRAY_LEN(dirs); i++) {
 		AUTO_CLOSE int fd = owned_dir_at(gate_fd, dirs[i].name, s->uid,
 						 s->gid, 0700, e);

@@ -17,6 +17,7 @@ struct setup {
 	uid_t api_uid, uid;
 	gid_t gid;
 	int listen_fd; /* gate.sock */
+	int lock_fd;   /* open as long as one of the gate's processes is */
 	/*
 	 * Directories as mounts of their own, in nobody's namespace: no way
 	 * leads up from them.

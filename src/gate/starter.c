@@ -21,43 +21,56 @@
 enum {
 	STOP_MS = 1500, /* what has not ended by then is killed */
 	ORDER_MAX = 1024,
-	LINK_FD = 3, /* a door's two descriptors */
-	SPOOL_FD = 4,
+	LINK_FD = 3, /* a door's descriptors */
+	SPOOL_FD,
+	LOCK_FD,
+	FIRST_OTHER,
 };
 
-/* Moves both where they stay, and closes everything else. */
-static int keep_two(int fds[2], struct err *e)
-{
-	int link_fd = fcntl(fds[0], F_DUPFD_CLOEXEC, SPOOL_FD + 1);
-	int spool_fd = fcntl(fds[1], F_DUPFD_CLOEXEC, SPOOL_FD + 1);
+struct starter {
+	struct gate *gate;
+	int keeper_fd, lock_fd;
+};
 
-	if (link_fd < 0 || spool_fd < 0 ||
-	    dup3(link_fd, LINK_FD, O_CLOEXEC) < 0 ||
-	    dup3(spool_fd, SPOOL_FD, O_CLOEXEC) < 0 ||
-	    close_range(SPOOL_FD + 1, ~0U, 0) < 0)
-		return err_sys(e, "keep two descriptors");
-	return 0;
+/* Moves them where they stay, and closes everything else. */
+static int keep_some(const int fds[3], struct err *e)
+{
+	int high[3], i;
+
+	for (i = 0; i < 3; i++) {
+		high[i] = fcntl(fds[i], F_DUPFD_CLOEXEC, FIRST_OTHER);
+		if (high[i] < 0)
+			return err_sys(e, "keep a descriptor");
+	}
+	for (i = 0; i < 3; i++)
+		if (dup3(high[i], LINK_FD + i, O_CLOEXEC) < 0)
+			return err_sys(e, "keep a descriptor");
+	return close_range(FIRST_OTHER, ~0U, 0) < 0
+		       ? err_sys(e, "close descriptors")
+		       : 0;
 }
 
 static void __attribute__((noreturn))
-be_door(struct gate *g, const char *name, int fds[2], pid_t parent)
+be_door(struct starter *s, const char *name, const int *fds, pid_t parent)
 {
+	struct gate *g = s->gate;
 	struct err e = { 0 };
 
 	if (str_copy(g->door, sizeof(g->door), name) < 0 ||
 	    confine_child("carrel-door", parent, &e) < 0 ||
-	    keep_two(fds, &e) < 0 || confine_door(&e) < 0)
+	    keep_some((int[]){ fds[0], fds[1], s->lock_fd }, &e) < 0 ||
+	    confine_door(&e) < 0)
 		die("start a door: %s", e.msg);
 	exit(door_run(g, LINK_FD, SPOOL_FD));
 }
 
-static int take_order(struct gate *g, int keeper_fd)
+static int take_order(struct starter *s)
 {
 	static char order[ORDER_MAX];
 	struct within_msg m;
 	int fds[FD_PASS_MAX], i;
 	pid_t self = getpid(), pid;
-	ssize_t n = recv_msg_fds(keeper_fd, order, sizeof(order), fds);
+	ssize_t n = recv_msg_fds(s->keeper_fd, order, sizeof(order), fds);
 
 	if (n <= 0)
 		return n == 0 ? -EPIPE : (int)n;
@@ -67,7 +80,7 @@ static int take_order(struct gate *g, int keeper_fd)
 	} else {
 		pid = fork();
 		if (pid == 0)
-			be_door(g, m.name, fds, self);
+			be_door(s, m.name, fds, self);
 		if (pid < 0)
 			log_err("fork: %s", strerror(errno));
 		else
@@ -124,8 +137,9 @@ static int catch_signals(void)
 	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
-int starter_run(struct gate *g, int keeper_fd, pid_t keeper)
+int starter_run(struct gate *g, int keeper_fd, pid_t keeper, int lock_fd)
 {
+	struct starter s = { g, keeper_fd, lock_fd };
 	AUTO_CLOSE int sig_fd = catch_signals();
 	struct pollfd p[2] = {
 		{ .fd = keeper_fd, .events = POLLIN },
@@ -145,8 +159,7 @@ int starter_run(struct gate *g, int keeper_fd, pid_t keeper)
 			end_all(sig_fd);
 			return 0;
 		}
-		if ((p[0].revents & (POLLIN | POLLHUP)) &&
-		    take_order(g, keeper_fd) < 0)
+		if ((p[0].revents & (POLLIN | POLLHUP)) && take_order(&s) < 0)
 			break;
 	}
 	log_err("the keeper is gone");

@@ -7,6 +7,7 @@
 
 #include "gate/gate.h"
 
-/* Confined already; `g` is what every door begins with. Returns at SIGTERM, or
+/* Confined already; `g` is what every door begins with, and every door holds
+ * the lock. Returns at SIGTERM, or
  * when the keeper ends: the exit status. A door never comes back from it. */
-int starter_run(struct gate *g, int keeper_fd, pid_t keeper);
+int starter_run(struct gate *g, int keeper_fd, pid_t keeper, int lock_fd);

@@ -343,9 +343,10 @@ class Confined(Case):
         at = f"/proc/{self.door}/fd"
         fds = {n: os.readlink(f"{at}/{n}") for n in os.listdir(at)}
         files = [x for n, x in fds.items() if n != "2" and x[0] == "/"]
-        # Its spool, by its name in a directory that it does not have.
-        self.assertEqual(sorted(files), ["/dev/null", "/dev/null",
-                                         "/gate.alpha"])
+        # Its spool, by its name in a directory that it does not have, and an
+        # empty file: while that is open, no second gate starts.
+        self.assertEqual(sorted(files), ["/dev/null", "/dev/null", "/gate.alpha",
+                                         f"{self.g.files}/lock"])
         self.assertLess(len(fds), 16, fds)
         self.assertNotIn("vault", " ".join(fds.values()))
 
