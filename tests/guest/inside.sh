@@ -168,6 +168,11 @@ posture_roles() {
 	is "$(id -u carrel-log)" "$(status_of Uid "$scribe" | awk '{ print $1 }')" &&
 		is 0000000000000000 "$(status_of CapEff "$scribe")" &&
 		is 2 "$(status_of Seccomp "$scribe")" || return 1
+	for pid in $(pidof carrel-gate); do # all of its processes
+		is "$(id -u carrel-gate)" "$(status_of Uid "$pid" | awk '{ print $1 }')" &&
+			is 0000000000000000 "$(status_of CapEff "$pid")" &&
+			is 2 "$(status_of Seccomp "$pid")" || return 1
+	done
 	is "$(id -u carrel)" "$(status_of Uid "$api" | awk '{ print $1 }')" &&
 		is 0000000000000000 "$(status_of CapEff "$api")" &&
 		is 2 "$(status_of Seccomp "$api")" &&
@@ -285,6 +290,11 @@ restart_keeps_sandboxes() { # COMMAND that restarts something
 kill_role() { # PROGRAM
 	pid=$(pidof "$1") && kill -9 "$pid" && sleep 1
 	until_ok 60 pidof "$1"
+}
+
+kill_gate() { # the first of its processes; the others end with it
+	pid=$(pgrep -o carrel-gate) && kill -9 "$pid" && sleep 1
+	until_ok 60 pgrep carrel-keeper
 }
 
 open_exec_goes_on() {
@@ -409,6 +419,7 @@ t "daemon-reload leaves sandboxes running" \
 t "kill -9 of the warden" restart_keeps_sandboxes kill_role carrel-warden
 t "kill -9 of the api" restart_keeps_sandboxes kill_role carrel-api
 t "kill -9 of the scribe" restart_keeps_sandboxes kill_role carrel-scribe
+t "kill -9 of the gate" restart_keeps_sandboxes kill_gate
 t "kill -9 of the supervisor" restart_keeps_sandboxes kill_role carreld
 t "an open exec goes on when the warden dies" open_exec_goes_on
 t "a client goes on when the api dies" stream_survives_api
