@@ -203,10 +203,14 @@ class Gate:
         self.i, self.net = instance, {}
 
     def box(self, name, *rules):
-        known = set(self.i.box_pids())
         self.i.create(name=name, rules=list(rules))
-        pid = min(set(self.i.box_pids()) - known)
-        self.net[name] = ["nsenter", "-t", str(pid), "-n"]
+        net = self.i.sh(name, "readlink /proc/self/ns/net").out.strip()
+        for pid in self.i.box_pids():
+            with contextlib.suppress(OSError):
+                if os.readlink(f"/proc/{pid}/ns/net") == net:
+                    self.net[name] = ["nsenter", "-t", str(pid), "-n"]
+                    return
+        raise RuntimeError(f"no process of {name}")
 
 
 def numbers(argv):

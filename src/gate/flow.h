@@ -84,6 +84,7 @@ struct pass {
 	struct egress egress;
 	struct dial dial;
 	struct timer timer;
+	uint64_t log_ms; /* since when the log is waited for; 0: it is not */
 	uint64_t began_ms, up, down;
 	pass_go_fn *go;
 	pass_no_fn *no;

@@ -11,7 +11,11 @@
 #include "gate/flow.h"
 #include "http/target.h"
 
-enum { STILL_MS = 1000 }; /* a budget that is used up is looked at again */
+enum {
+	STILL_MS = 1000, /* a budget that is used up is looked at again */
+	LOG_LOOK_MS = 20,
+	LOG_WAIT_MS = 5000,
+};
 
 static struct flow *of(struct pass *p)
 {
@@ -207,6 +211,28 @@ static void find_way(struct flow *f)
 
 /* --- the log --- */
 
+static void record(struct flow *f);
+
+static void on_log(struct timer *t)
+{
+	record(of(container_of(t, struct pass, timer)));
+}
+
+/* A log that is behind is waited for a while: better slow than refused. */
+static bool wait_for_log(struct flow *f)
+{
+	struct pass *p = &f->pass;
+	uint64_t now = clock_boot_ms();
+
+	if (p->log_ms == 0)
+		p->log_ms = now;
+	if (now - p->log_ms > LOG_WAIT_MS)
+		return false;
+	p->state = PASS_STILL;
+	timer_set(loop_of(f), &p->timer, LOG_LOOK_MS, on_log);
+	return true;
+}
+
 static void record(struct flow *f)
 {
 	struct pass *p = &f->pass;
@@ -221,7 +247,8 @@ static void record(struct flow *f)
 		.n_secrets = p->head ? p->inject.n_names : 0,
 	};
 	if (record_request(f->box->gate, &p->egress, &e) < 0) {
-		refuse_err(f, REFUSE_LOG, &e);
+		if (!wait_for_log(f))
+			refuse_err(f, REFUSE_LOG, &e);
 		return;
 	}
 	p->recorded = true;
@@ -371,6 +398,7 @@ void pass_start(struct flow *f, pass_go_fn *go, pass_no_fn *no)
 	p->inject = (struct inject){ 0 };
 	p->up = p->down = 0;
 	p->began_ms = clock_boot_ms();
+	p->log_ms = 0;
 	p->ruling = decide(f);
 	decided(f);
 }

@@ -24,11 +24,15 @@
 
 enum { LOCK_WAIT_MS = 5000 };
 
-/* A directory as a mount that belongs to no namespace. */
+/*
+ * A directory as a mount that belongs to no namespace, with what is mounted
+ * below it: in a container /etc/resolv.conf and /etc/hosts often are.
+ */
 static int alone(int dir_fd, struct err *e)
 {
 	int fd = open_tree(dir_fd, "",
-			   AT_EMPTY_PATH | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+			   AT_EMPTY_PATH | AT_RECURSIVE | OPEN_TREE_CLONE |
+				   OPEN_TREE_CLOEXEC);
 
 	return fd < 0 ? err_sys(e, "set a directory apart") : fd;
 }
