@@ -5,6 +5,7 @@ import ctypes
 import json
 import os
 import socket
+import ssl
 import struct
 import threading
 import time
@@ -59,6 +60,7 @@ class Case(harness.Case):
         cls.net = Internet()
         cls.api = cls.net.web("api.test")
         cls.db = cls.net.tcp("db.test", 5432)
+        cls.raw = cls.net.tcp("raw.test", 7000)
         cls.CONF = cls.net.conf
         super().setUpClass()
 
@@ -305,13 +307,24 @@ class Change(Case):
                       "wget -q -O - --post-data x http://api.test/b%20c?d")
         self.assertIn('"target": "/a"', r.out)
         self.connect("db.test", 5432)
+        raw = self.connect("raw.test", 7000)
+        raw.sendall(b"neither\nnor\n")
+        self.assertEqual(raw.recv(12), b"neither\nnor\n")
+        ctx = ssl.create_default_context()
+        ctx.check_hostname, ctx.verify_mode = False, ssl.CERT_NONE
+        with ctx.wrap_socket(self.connect("api.test", 443),
+                             server_hostname="api.test") as tls:
+            tls.sendall(b"PUT /s HTTP/1.1\r\nHost: api.test\r\n"
+                        b"Content-Length: 1\r\n\r\nx")
+            self.assertIn(b"200", tls.recv(4096))
         wait_for("it is in the log", lambda: len(
-            self.entries(box, "egress.observed")) >= 2 and
+            self.entries(box, "egress.observed")) >= 4 and
             self.entries(box, "egress.request"), 20)
         text = self.i.cli("policy", "learn", box, check=0).out
         self.assertEqual(text.splitlines(), [
             "allow tcp db.test:5432", "allow GET http://api.test/a",
-            "allow POST http://api.test/b*c"])
+            "allow POST http://api.test/b*c", "allow PUT https://api.test/s",
+            "allow tcp raw.test:7000"])
         short = self.i.cli("policy", "learn", "--any-path", box, check=0).out
         self.assertIn("allow GET,POST http://api.test\n", short)
         # It is one, and allows just that.
