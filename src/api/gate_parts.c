@@ -72,15 +72,18 @@ int gate_parts(const struct sandbox *s, struct gate_parts *hold,
 	if (r < 0)
 		return r;
 	snprintf(hold->name[m->n_parts], GATE_PART_CAP, "the sandbox's rules");
-	json_array_foreach (s->spec.rules, i, v)
+	json_array_foreach (s->spec.rules, i, v) {
 		buf_printf(&hold->text[m->n_parts], "%s\n",
 			   json_string_value(v));
+	}
 	r = add(hold, m, e);
-	json_array_foreach (s->spec.allow, i, v)
+	json_array_foreach (s->spec.allow, i, v) {
+		const char *name = json_string_value(v);
+
 		if (r == 0)
 			r = add_saved(hold, m, "preset",
-				      preset_find(s->api, json_string_value(v)),
-				      e);
+				      preset_find(s->api, name), e);
+	}
 	if (r == 0 && *s->spec.policy)
 		r = add_saved(hold, m, "policy",
 			      policy_find(s->api, s->project, s->spec.policy),

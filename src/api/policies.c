@@ -222,12 +222,13 @@ int policies_allow(struct api *a, const char *project, const struct spec *spec,
 			       "project %s has no policy '%s': make it with "
 			       "`" PRODUCT " policy set`",
 			       project, spec->policy);
-	json_array_foreach (spec->allow, i, v)
+	json_array_foreach (spec->allow, i, v) {
 		if (!preset_find(a, json_string_value(v)))
 			return err_set(e, EINVAL,
 				       "no preset '%s': `" PRODUCT
 				       " policy presets` lists them",
 				       json_string_value(v));
+	}
 	return 0;
 }
 

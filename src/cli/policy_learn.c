@@ -72,9 +72,10 @@ static void add_method(json_t *methods, const char *method)
 	json_t *v;
 	size_t i;
 
-	json_array_foreach (methods, i, v)
+	json_array_foreach (methods, i, v) {
 		if (strcmp(json_string_value(v), method) == 0)
 			return;
+	}
 	json_array_append_new(methods, json_string(method));
 }
 
@@ -117,13 +118,15 @@ static void put_methods(const json_t *methods, struct buf *out)
 	const json_t *v;
 	size_t i;
 
-	json_array_foreach (methods, i, v)
+	json_array_foreach (methods, i, v) {
 		if (strcmp(json_string_value(v), "*") == 0) {
 			buf_puts(out, "*");
 			return;
 		}
-	json_array_foreach (methods, i, v)
+	}
+	json_array_foreach (methods, i, v) {
 		buf_printf(out, "%s%s", i ? "," : "", json_string_value(v));
+	}
 }
 
 static int by_text(const void *a, const void *b)
@@ -139,8 +142,9 @@ static void put_rules(const struct learned *l, struct buf *out)
 	const char *key;
 	json_t *v;
 
-	json_object_foreach (l->targets, key, v)
+	json_object_foreach (l->targets, key, v) {
 		keys[i++] = key;
+	}
 	qsort((void *)keys, n, sizeof(*keys), by_text);
 	for (i = 0; i < n; i++) {
 		buf_puts(out, "allow ");
