@@ -135,7 +135,7 @@ static void get_key(struct cli *cli, const char *project,
 	const char *text;
 	json_t *j;
 
-	target_of(cli, target, "/v1/vault/key", "", "");
+	snprintf(target, sizeof(target), "/v1/vault/key");
 	add_project(cli, target, project);
 	j = server_get(cli, "GET", target, NULL);
 	text = show_str(j, "public_key");

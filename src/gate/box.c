@@ -229,7 +229,7 @@ static void take_uses(struct box *b, const struct gate_msg *m)
 		u->canary = m->uses[i].canary;
 	}
 	b->n_uses = i;
-	inject_forget(b);
+	inject_uses(b);
 }
 
 /* What is open now is decided again before the rules of before go. */
@@ -309,7 +309,6 @@ void box_state_came(struct box *b, int fd)
 
 void box_project_changed(struct box *b)
 {
-	inject_forget(b);
 	flows_review(b);
 	listen_if_ready(b);
 }

@@ -21,6 +21,8 @@ enum { BODY_MAX = 16 << 20 /* that is signed */ };
 /* Labels are indices of box.uses. */
 struct box_words {
 	struct scan_set *placeholders, *canaries;
+	struct box_use uses[GATE_USES_MAX]; /* that they were made of */
+	struct box_words *older;
 };
 
 static struct box_words *words_of(struct box *b)
@@ -28,9 +30,11 @@ static struct box_words *words_of(struct box *b)
 	struct box_words *w = b->words;
 	unsigned i;
 
-	if (w)
+	if (w && w->placeholders)
 		return w;
-	w = b->words = xcalloc(1, sizeof(*w));
+	if (!w)
+		w = b->words = xcalloc(1, sizeof(*w));
+	memcpy(w->uses, b->uses, sizeof(w->uses));
 	w->placeholders = scan_set_new();
 	w->canaries = scan_set_new();
 	for (i = 0; i < b->n_uses; i++) {
@@ -42,14 +46,27 @@ static struct box_words *words_of(struct box *b)
 	return w;
 }
 
+void inject_uses(struct box *b)
+{
+	struct box_words *w = b->words;
+
+	if (!w || !w->placeholders ||
+	    memcmp(w->uses, b->uses, sizeof(w->uses)) == 0)
+		return;
+	b->words = xcalloc(1, sizeof(*w));
+	b->words->older = w;
+}
+
 void inject_forget(struct box *b)
 {
-	if (!b->words)
-		return;
-	scan_set_free(b->words->placeholders);
-	scan_set_free(b->words->canaries);
-	free(b->words);
-	b->words = NULL;
+	struct box_words *w;
+
+	while ((w = b->words)) {
+		b->words = w->older;
+		scan_set_free(w->placeholders);
+		scan_set_free(w->canaries);
+		free(w);
+	}
 }
 
 const struct scan_set *inject_canaries(struct box *b)

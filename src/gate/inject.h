@@ -67,7 +67,9 @@ void inject_canary(struct box *b, const struct request *r, unsigned label,
 		   struct err *e);
 /* A field of the answer, with what must not come back masked. */
 void inject_mask_text(struct inject *j, const char *text, struct buf *out);
-/* What was made of the sandbox's uses goes: they changed, or it ends. */
+/* Its uses may be others now. Streams that are open go on with the words that
+ * they began with: all of them stay until the end. */
+void inject_uses(struct box *b);
 void inject_forget(struct box *b);
 
 /* A one-time code of a secret that the sandbox may use (totp.c). */

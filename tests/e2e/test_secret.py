@@ -1,0 +1,411 @@
+"""Secrets: a sandbox has placeholders, the servers they are for get the real
+ones, and nobody else ever sees them."""
+
+import base64
+import hashlib
+import hmac
+import json
+import os
+import re
+import shutil
+import sqlite3
+import tempfile
+import time
+import urllib.parse
+
+import harness
+from harness import SLOW, wait_for
+from internet import Inside, Internet, echo
+
+TOKEN = "tok-9f31c7d2e85a4b60/abc+XYZ=="
+RULES = ["allow * https://api.test", "allow * http://api.test",
+         "allow * https://other.test", "allow * https://s3.test"]
+
+
+class Secrets(harness.Case):
+    @classmethod
+    def setUpClass(cls):
+        cls.net = Internet()
+        cls.web = cls.net.web("api.test")
+        cls.other = cls.net.web("other.test")
+        cls.s3 = cls.net.web("s3.test")
+        cls.CONF = dict(cls.net.conf)
+        super().setUpClass()
+
+    @classmethod
+    def tearDownClass(cls):
+        super().tearDownClass()
+        cls.net.close()
+
+    def setUp(self):
+        for w in (self.web, self.other, self.s3):
+            w.handler = None
+            w.requests.clear()
+
+    def set(self, name, *args, value=TOKEN):
+        self.i.cli("secret", "set", name, *args, input=value, check=0)
+        self.addCleanup(self.i.cli, "secret", "rm", name)
+
+    def box(self, *secrets, **spec):
+        return self.i.create(**{"rules": RULES, "secrets": list(secrets),
+                                **spec})
+
+    def inside(self, box):
+        w = Inside(self.i, box)
+        self.addCleanup(w.close)
+        return w
+
+    def get(self, box, url, *fields, body="", method=None):
+        """What a process inside gets, for a request of its own."""
+        w = self.inside(box)
+        body = body.encode()
+        method = method or ("POST" if body else "GET")
+        fields = [tuple(f.split(": ", 1)) for f in fields]
+        if url.startswith("http:"):
+            return w.get(url, method, fields, body)
+        host, _, path = url[len("https://"):].partition("/")
+        s, r = w.tunnel(host)
+        self.assertEqual(r.status, 200, r)
+        # Tunnelled hosts have their own certificates.
+        with open(self.net.ca.cert) as f:
+            s = w.tls(s, host, ca=w.ca + f.read())
+        with s:
+            return w.get("/" + path, method, [("Host", host), *fields], body, s)
+
+    def log(self, *types):
+        r = self.i.api("GET", "/v1/events?after=0&follow=false")
+        lines = [json.loads(x) for x in r.body.splitlines() if x.strip()]
+        return [e for e in lines if e["type"] in types]
+
+    def logged(self, n, *types):
+        """So many of them, once the log has them."""
+        wait_for(f"{n} of {types} in the log",
+                 lambda: len(self.log(*types)) >= n, 10 * SLOW)
+        return self.log(*types)
+
+    # -- what is known of one
+
+    def test_set_and_look(self):
+        self.set("one", "--host", "API.test", "--host", "*.x.test:8443",
+                 "--method", "GET,HEAD", "--path", "/a/*", "--env", "ONE")
+        r = self.i.api("GET", "/v1/secrets/one").json
+        self.assertEqual(r["hosts"], ["api.test", "*.x.test:8443"])
+        self.assertEqual(r["methods"], ["GET", "HEAD"])
+        self.assertEqual(r["template"], "Bearer {}")
+        self.assertNotIn("sealed", r)
+        out = self.i.cli("secret", "ls", check=0).out
+        self.assertRegex(out, r"one +default +header +api.test and others +ONE")
+        self.assertNotIn(TOKEN, out + self.i.cli("secret", "show", "one").out)
+        self.assertEqual(self.i.cli("secret", "rm", "one").returncode, 0)
+        self.assertEqual(self.i.api("GET", "/v1/secrets/one").status, 404)
+
+    def test_refused(self):
+        r = self.i.cli("secret", "set", "x", input=TOKEN)
+        self.assertIn("hosts", r.err)
+        r = self.i.cli("secret", "set", "x", "--host", "a.test", input="")
+        self.assertIn("empty", r.err)
+        body = {"kind": "header", "hosts": ["a.test"], "field": "X",
+                "template": "{}"}
+        for more, word in (({}, "sealed"), ({"value": "v"}, "seal it"),
+                           ({"sealed": "?"}, "sealed"), ({"x": ""}, "x")):
+            r = self.i.api("PUT", "/v1/secrets/x", json.dumps({**body, **more}))
+            self.assertEqual(r.status, 400, r)
+            self.assertIn(word, r.json["message"])
+        r = self.i.api("POST", "/v1/sandboxes",
+                       json.dumps({"secrets": ["nobodys"]}))
+        self.assertEqual(r.status, 400)
+        self.assertIn("no secret 'nobodys'", r.json["message"])
+
+    # -- on the way out
+
+    def test_header(self):
+        self.set("github", "--host", "api.test", "--env", "GITHUB_TOKEN")
+        box = self.box("github")
+        word = self.i.sh(box, "echo $GITHUB_TOKEN").out.strip()
+        self.assertRegex(word, r"^carrel-placeholder-[0-9a-f]{32}$")
+        self.get(box, "https://api.test/user", f"Authorization: Bearer {word}")
+        self.assertEqual(self.web.requests[-1].header("Authorization"),
+                         f"Bearer {TOKEN}")
+        self.assertEqual(self.web.requests[-1].header("Accept-Encoding"),
+                         "identity")
+        # Nothing was sent, something else was sent: the same.
+        self.get(box, "https://api.test/a")
+        self.get(box, "https://api.test/b", "authorization: Basic eHh4")
+        for r in self.web.requests:
+            self.assertEqual(r.header("Authorization"), f"Bearer {TOKEN}")
+        # Not over plain http, not to others.
+        n = len(self.web.requests)
+        self.get(box, "http://api.test/plain")
+        self.assertEqual(len(self.web.requests), n + 1)
+        self.assertIsNone(self.web.requests[-1].header("Authorization"))
+        self.get(box, "https://other.test/")
+        self.assertIsNone(self.other.requests[-1].header("Authorization"))
+        uses = wait_for("a use in the log", lambda: [
+            e for e in self.log("egress.request")
+            if e["data"].get("secrets") == ["github"]], 10 * SLOW)
+        self.assertEqual(uses[0]["data"]["host"], "api.test")
+
+    def test_placeholder_elsewhere(self):
+        self.set("github", "--host", "api.test", "--env", "GITHUB_TOKEN")
+        box = self.box("github")
+        word = self.i.sh(box, "echo $GITHUB_TOKEN").out.strip()
+        basic = base64.b64encode(f"me:{word}".encode()).decode()
+        for url, field in (("https://api.test/", f"X-Key: {word}"),
+                           (f"https://api.test/?k={word}", "X: y"),
+                           ("http://api.test/", f"Authorization: Bearer {word}"),
+                           ("http://api.test/", f"Authorization: Basic {basic}")):
+            r = self.get(box, url, field)
+            self.assertEqual(r.status, 403, (url, field))
+            self.assertIn("github", r.text)
+        self.assertEqual(self.web.requests, [])
+        # It is the sandbox's own.
+        two = self.box("github")
+        self.assertNotEqual(self.i.sh(two, "echo $GITHUB_TOKEN").out.strip(),
+                            word)
+
+    def test_basic_and_query(self):
+        self.set("basic", "--host", "api.test", "--basic", "me")
+        self.set("query", "--host", "other.test", "--query", "api_key")
+        box = self.box("basic", "query")
+        self.get(box, "https://api.test/")
+        want = base64.b64encode(f"me:{TOKEN}".encode()).decode()
+        self.assertEqual(self.web.requests[-1].header("Authorization"),
+                         f"Basic {want}")
+        self.get(box, "https://other.test/x?a=1&api_key=wrong&b=2")
+        got = urllib.parse.urlsplit(self.other.requests[-1].target)
+        self.assertEqual(urllib.parse.parse_qsl(got.query),
+                         [("a", "1"), ("b", "2"), ("api_key", TOKEN)])
+
+    def test_methods_and_paths(self):
+        self.set("some", "--host", "api.test", "--method", "GET", "--path",
+                 "/repos/acme/*")
+        box = self.box("some")
+        self.get(box, "https://api.test/repos/acme/x")
+        self.assertTrue(self.web.requests[-1].header("Authorization"))
+        self.get(box, "https://api.test/repos/other")
+        self.assertIsNone(self.web.requests[-1].header("Authorization"))
+        self.get(box, "https://api.test/repos/acme/x", body="b")
+        self.assertEqual(self.web.requests[-1].method, "POST")
+        self.assertIsNone(self.web.requests[-1].header("Authorization"))
+
+    def test_change_and_revoke(self):
+        self.set("turn", "--host", "api.test")
+        box = self.box("turn")
+        self.get(box, "https://api.test/1")
+        self.set("turn", "--host", "api.test", value="another-value")
+        self.get(box, "https://api.test/2")
+        self.assertEqual(self.web.requests[-1].header("Authorization"),
+                         "Bearer another-value")
+        self.i.cli("secret", "rm", "turn", check=0)
+        self.get(box, "https://api.test/3")
+        self.assertIsNone(self.web.requests[-1].header("Authorization"))
+        self.assertEqual(
+            [e["type"] for e in self.log("secret.set", "secret.remove")
+             if e["data"]["name"] == "turn"],
+            ["secret.set", "secret.set", "secret.remove"])
+
+    def test_after_a_kill(self):
+        self.set("steady", "--host", "api.test")
+        box = self.box("steady")
+        self.get(box, "https://api.test/1")
+        self.i.kill_role("carrel-gate")
+        self.get(box, "https://api.test/2")
+        self.assertEqual([r.header("Authorization") for r in self.web.requests],
+                         [f"Bearer {TOKEN}"] * 2)
+
+    # -- on the way back
+
+    def test_echo(self):
+        self.set("echo", "--host", "api.test")
+        box = self.box("echo")
+        forms = [TOKEN, urllib.parse.quote(TOKEN, safe=""), TOKEN.encode().hex(),
+                 base64.b64encode(b"me:" + TOKEN.encode()).decode()]
+
+        def split(r):
+            """Chunks of three bytes each."""
+            text = " ".join(forms).encode()
+            out = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n" \
+                  b"X-Echo: " + TOKEN.encode() + b"\r\n\r\n"
+            for i in range(0, len(text), 3):
+                out += b"%x\r\n%s\r\n" % (len(text[i:i + 3]), text[i:i + 3])
+            return out + b"0\r\n\r\n"
+        for handler in (echo, split):
+            self.web.handler = handler
+            r = self.get(box, "https://api.test/echo")
+            self.assertEqual(r.status, 200)
+            out = r.head.decode() + r.text
+            self.assertIn("*" * len(TOKEN), out)
+            for f in forms[:3]:
+                self.assertNotIn(f, out)
+            self.assertNotIn(base64.b64encode(TOKEN.encode())[4:-8].decode(),
+                             out)
+        events = self.logged(2, "secret.echo")
+        self.assertEqual(events[-1]["data"]["name"], "echo")
+        self.assertEqual(events[-1]["data"]["host"], "api.test")
+
+    # -- canaries
+
+    def test_canary(self):
+        box = self.i.create(rules=RULES, canaries=["AWS_SECRET"])
+        word = self.i.sh(box, "echo $AWS_SECRET").out.strip()
+        self.assertGreater(len(word), 15)
+        self.get(box, "https://api.test/fine", body="nothing")
+        self.assertEqual(len(self.web.requests), 1)
+        b64 = base64.b64encode(b"x" + word.encode()).decode()
+        for url, kw in ((f"https://api.test/?q={word}", {}),
+                        ("http://api.test/", {"body": f"a={word}"}),
+                        ("https://api.test/", {"body": b64}),
+                        ("https://other.test/", {"body": word.encode().hex()})):
+            r = self.get(box, url, **kw)
+            self.assertEqual(r.status, 403, (url, kw))
+            self.assertIn("AWS_SECRET", r.text)
+        self.assertEqual(len(self.web.requests) + len(self.other.requests), 1)
+        events = self.logged(4, "canary.found")
+        self.assertEqual(events[-1]["data"]["name"], "AWS_SECRET")
+        self.assertEqual(events[-1]["data"]["host"], "other.test")
+
+    # -- signatures
+
+    def sign(self, r, key, region, service):
+        """The signature that a request should have, by AWS's rules."""
+        auth = r.header("Authorization")
+        names = re.search("SignedHeaders=([^,]+)", auth)[1].split(";")
+        path, _, query = r.target.partition("?")
+        pairs = sorted(x.partition("=")[::2] for x in query.split("&") if x)
+        if service != "s3":
+            path = urllib.parse.quote(path, safe="/~")
+        canonical = "\n".join(
+            [r.method, path, "&".join(f"{k}={v}" for k, v in pairs)] +
+            [f"{n}:{' '.join(r.header(n).split())}" for n in names] +
+            ["", ";".join(names), hashlib.sha256(r.body).hexdigest()])
+        date = r.header("X-Amz-Date")
+        scope = f"{date[:8]}/{region}/{service}/aws4_request"
+        text = "\n".join(["AWS4-HMAC-SHA256", date, scope,
+                          hashlib.sha256(canonical.encode()).hexdigest()])
+        k = b"AWS4" + key.encode()
+        for part in scope.split("/"):
+            k = hmac.new(k, part.encode(), hashlib.sha256).digest()
+        return hmac.new(k, text.encode(), hashlib.sha256).hexdigest()
+
+    def test_aws(self):
+        self.set("aws", "--host", "s3.test", "--aws", "AKIDEXAMPLE",
+                 "--region", "eu-west-1", "--service", "s3")
+        self.set("sqs", "--host", "other.test", "--aws", "AKIDEXAMPLE",
+                 "--region", "eu-west-1", "--service", "sqs",
+                 value=TOKEN + "\nsession-token-1")
+        box = self.box("aws", "sqs")
+        body = "line " * 2000
+        for url, b in (("https://s3.test/a%20b/c?z=1&a=x%20y&a=%2F", None),
+                       ("https://s3.test/put", body),
+                       ("https://other.test/q%20/(1)?Action=Send", body)):
+            self.get(box, url, "X-Amz-Meta-Note:  some   words", "Authorization: no",
+                     "X-Amz-Security-Token: theirs", body=b or "")
+            r = (self.s3 if "s3.test" in url else self.other).requests[-1]
+            self.assertEqual(r.body, (b or "").encode())
+            auth = r.header("Authorization")
+            service = "s3" if "s3.test" in url else "sqs"
+            self.assertIn("/AKIDEXAMPLE/"[1:], auth)
+            self.assertTrue(auth.endswith(
+                self.sign(r, TOKEN, "eu-west-1", service)), r)
+            self.assertIn("x-amz-meta-note", auth)
+            self.assertEqual(r.header("X-Amz-Security-Token"),
+                             None if service == "s3" else "session-token-1")
+
+    # -- codes
+
+    def test_codes(self):
+        seed = "GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ"
+        self.set("otp", "--totp", value=seed)
+        box = self.box("otp")
+
+        def code():
+            mac = hmac.new(base64.b32decode(seed), int(time.time() // 30)
+                           .to_bytes(8, "big"), "sha1").digest()
+            at = mac[-1] & 15
+            v = int.from_bytes(mac[at:at + 4], "big") & 0x7fffffff
+            return f"{v % 10**6:06}"
+        before = code()
+        inside = self.get(box, "http://gate.carrel/totp/otp").text
+        person = self.i.cli("secret", "code", "otp", check=0).out.strip()
+        after = code()
+        self.assertIn(inside.strip(), (before, after))
+        self.assertIn(person, (before, after))
+        self.assertEqual(
+            self.get(box, "http://gate.carrel/totp/nobodys").status, 404)
+
+    # -- where it is not
+
+    def test_nowhere(self):
+        value = "needle-4c1f" + os.urandom(12).hex()
+        self.set("needle", "--host", "api.test", "--env", "NEEDLE", value=value)
+        box = self.box("needle")
+        self.i.sh(box, "sleep 1000 & sleep 1000 &")
+        self.web.handler = echo
+        self.get(box, "https://api.test/x")
+        self.assertIn(value, self.web.requests[-1].header("Authorization"))
+        # Inside: environments, memory, files.
+        found = self.i.sh(
+            box, "grep -rl needle-4c[1]f /proc/[0-9]*/environ "
+                 "/proc/[0-9]*/cmdline /etc /run /home /tmp 2>/dev/null").out
+        self.assertEqual(found, "")
+        for pid in self.i.box_pids():
+            self.assertFalse(self.in_memory(pid, value.encode()), pid)
+        # In memory: the door's alone.
+        have = {(role, pid) for role, pids in self.i.pids().items()
+                for pid in pids if self.in_memory(pid, value.encode())}
+        self.assertEqual([role for role, _ in have], ["carrel-gate"])
+        # On disk: in no file; and what is sealed is gone with it.
+        self.assertEqual(self.on_disk(value.encode()), [])
+        sealed = self.sealed("needle")
+        self.assertTrue(self.on_disk(sealed))
+        self.i.cli("secret", "rm", "needle", check=0)
+        self.assertEqual(self.on_disk(sealed), [])
+        self.assertNotIn(value, self.i.log())
+
+    def on_disk(self, needle):
+        found = []
+        for top, _, names in os.walk(self.i.dir):
+            for name in names:
+                path = os.path.join(top, name)
+                if name == "pool.img" or not os.path.isfile(path):
+                    continue
+                with open(path, "rb") as f:
+                    if needle in f.read():
+                        found.append(path)
+        return found
+
+    def sealed(self, name):
+        """The value as the registry has it, from a copy of the file."""
+        with tempfile.TemporaryDirectory() as d:
+            for end in ("", "-wal"):
+                shutil.copy(f"{self.i.state_dir}/registry/registry.db{end}", d)
+            db = sqlite3.connect(f"{d}/registry.db")
+            row = db.execute("SELECT sealed FROM secrets WHERE name = ?",
+                             (name,)).fetchone()
+            db.close()
+        return row[0]
+
+    @staticmethod
+    def in_memory(pid, needle):
+        try:
+            with open(f"/proc/{pid}/maps") as f:
+                maps = f.read().splitlines()
+            mem = open(f"/proc/{pid}/mem", "rb", 0)
+        except OSError:
+            return False
+        with mem:
+            for line in maps:
+                if "rw" not in line.split()[1]:
+                    continue
+                start, end = (int(x, 16) for x in line.split()[0].split("-"))
+                try:
+                    mem.seek(start)
+                    if needle in mem.read(min(end - start, 64 << 20)):
+                        return True
+                except (OSError, ValueError):
+                    continue
+        return False
+
+
+if __name__ == "__main__":
+    harness.main()
