@@ -1,0 +1,211 @@
+# suite: alone-net
+"""What leaves a sandbox is in the log, before it leaves; without a log nothing
+does; and nobody fills it."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import threading
+
+import harness
+from harness import SLOW, wait_for
+from internet import Inside, Internet, answer
+
+RULES = ["allow * http://api.test", "allow * https://api.test"]
+
+
+class Egress(harness.Case):
+    @classmethod
+    def setUpClass(cls):
+        cls.net = Internet()
+        cls.api = cls.net.web("api.test")
+        cls.CONF = {**cls.net.conf, "audit_segment_size": "256K"}
+        super().setUpClass()
+
+    @classmethod
+    def tearDownClass(cls):
+        super().tearDownClass()
+        cls.net.close()
+
+    def setUp(self):
+        super().setUp()
+        self.box = self.i.create(rules=RULES)
+        self.inside = Inside(self.i, self.box)
+        self.addCleanup(self.inside.close)
+        self.addCleanup(setattr, self.api, "handler", None)
+
+    def entries(self):
+        """Of this sandbox, and of doors."""
+        found = []
+        top = f"{self.i.state_dir}/audit"
+        for name in sorted(os.listdir(top)):
+            if name.endswith(".log"):
+                with open(f"{top}/{name}", "rb") as f:
+                    lines = f.read().split(b"\n")[:-1]
+                found += [json.loads(x) for x in lines
+                          if self.box.encode() in x]
+        return [e for e in found if e.get("source")]
+
+    def until(self, what, fn):
+        """The entries, once they are as they should be."""
+        def look():
+            got = self.entries()
+            return got if fn(got) else None
+        return wait_for(what, look, 20 * SLOW)
+
+    def kept(self):
+        """All bytes that are safe from the death of any process."""
+        raw = b""
+        for top in (f"{self.i.state_dir}/gate/spool", f"{self.i.state_dir}/audit"):
+            for name in os.listdir(top):
+                with contextlib.suppress(OSError), open(f"{top}/{name}", "rb") as f:
+                    raw += f.read()
+        return raw
+
+    def verify(self):
+        return subprocess.run(
+            [f"{self.i.bin}/carrel-scribe", "--verify",
+             f"{self.i.state_dir}/audit"], capture_output=True, text=True,
+            timeout=60 * SLOW)
+
+    def assertVerified(self):
+        v = self.verify()
+        self.assertEqual(v.returncode, 0, v.stdout + v.stderr)
+
+    def test_entries(self):
+        r = self.inside.get("http://api.test/a%20b?token=hush", fields=[
+            ("Authorization", "Bearer hush")], method="POST", body=b"1234")
+        self.assertEqual(r.status, 200, r)
+        self.assertEqual(self.inside.get("http://evil.test/x?token=hush").status,
+                         403)
+        sock, r = self.inside.tunnel("api.test")
+        self.assertEqual(r.status, 200)
+        sock.close()
+        got = self.until("all are there", lambda got: [
+            e["type"] for e in got].count("egress.done") == 2 or len(got) > 5)
+        first = next(e for e in got if e["type"] == "egress.request")
+        done = next(e for e in got if e["type"] == "egress.done")
+        denied = next(e for e in got if e["type"] == "egress.denied")
+        self.assertEqual((first["source"], first["project"]), ("gate", "default"))
+        d = first["data"]
+        self.assertEqual((d["kind"], d["method"], d["host"], d["port"], d["path"]),
+                         ("http", "POST", "api.test", 80, "/a b"))
+        self.assertIn("line 1", d["rule"])
+        self.assertEqual(done["data"]["of"], first["spool"])
+        self.assertEqual(done["data"]["status"], 200)
+        self.assertGreater(done["data"]["up"], 4)
+        self.assertGreater(done["data"]["down"], 0)
+        self.assertLess(first["seq"], done["seq"])
+        self.assertEqual(denied["data"]["host"], "evil.test")
+        self.assertNotIn("hush", json.dumps(got))
+        shown = self.i.cli("log", self.box, check=0).out
+        for kind in ("sandbox.create", "egress.request", "egress.denied"):
+            self.assertIn(kind, shown)
+        self.assertVerified()
+
+    def test_before_it_happens(self):
+        """When a server outside hears of a request, it is written."""
+        seen = []
+
+        def look(r):
+            seen.append(r.target.encode() in self.kept())
+            return answer(b"ok")
+        self.api.handler = look
+        for n in range(5):
+            self.assertEqual(
+                self.inside.get(f"http://api.test/before-{n}").status, 200)
+        self.assertEqual(seen, [True] * 5)
+
+    def test_no_scribe_no_egress(self):
+        self.assertEqual(self.inside.get("http://api.test/").status, 200)
+        os.kill(self.i.daemon.pid, signal.SIGSTOP)  # it starts no other
+        try:
+            self.i.kill_role("carrel-scribe")
+            r = wait_for("the door is shut", lambda: (
+                lambda r: r if r.status == 503 else None)(
+                    self.inside.get("http://api.test/")), 10 * SLOW)
+            self.assertEqual(r.reason, "log")
+            self.assertIn("the log does not answer", r.text)
+            n = len(self.api.requests)
+            self.assertEqual(self.inside.get("http://api.test/").status, 503)
+            self.assertEqual(self.inside.tunnel("api.test")[1].status, 503)
+            self.assertEqual(len(self.api.requests), n)
+        finally:
+            os.kill(self.i.daemon.pid, signal.SIGCONT)
+        wait_for("the door is open again", lambda: self.inside.get(
+            "http://api.test/").status == 200, 20 * SLOW)
+
+    def test_a_scribe_that_hangs(self):
+        pid = self.i.pids()["carrel-scribe"][0]
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            wait_for("the door is shut", lambda: self.inside.get(
+                "http://api.test/").status == 503, 20 * SLOW, 0.2)
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        wait_for("the door is open again", lambda: self.inside.get(
+            "http://api.test/").status == 200, 20 * SLOW)
+
+    def test_killed_while_it_works(self):
+        """Whoever dies: what left is in the log, once."""
+        stop = threading.Event()
+
+        def work(k):
+            n = 0
+            while not stop.is_set():
+                with contextlib.suppress(OSError):
+                    self.inside.get(f"http://api.test/k{k}-{n}")
+                n += 1
+        threads = [threading.Thread(target=work, args=(k,)) for k in range(3)]
+        for t in threads:
+            t.start()
+        for _ in range(4):
+            for role in ("carrel-gate", "carrel-scribe"):
+                n = len(self.api.requests)
+                wait_for("requests pass", lambda n=n: len(
+                    self.api.requests) > n + 10, 30 * SLOW)
+                for pid in self.i.pids().get(role, []):
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGKILL)
+        stop.set()
+        for t in threads:
+            t.join()
+        wait_for("the door is open again", lambda: self.inside.get(
+            "http://api.test/last").status == 200, 20 * SLOW)
+        left = {r.target for r in self.api.requests if r.target.startswith("/k")}
+
+        def paths(got):
+            return [e["data"]["path"] for e in got if e["type"] == "egress.request"]
+        got = self.until("the last one is there",
+                         lambda got: "/last" in paths(got))
+        written = [p for p in paths(got) if p.startswith("/k")]
+        self.assertEqual(left - set(written), set())
+        numbers = [e["spool"] for e in got if e["source"] == "gate"]
+        self.assertEqual(numbers, sorted(set(numbers)))
+        self.assertVerified()
+
+    def test_a_flood_of_denials(self):
+        """Each is counted, few are written out."""
+        n = 300
+        sock = self.inside.connect()
+        for k in range(n):
+            r = self.inside.get(f"http://evil.test/{k}", sock=sock)
+            self.assertEqual(r.status, 403)
+            if r.fields.get("connection") == "close":
+                sock.close()
+                sock = self.inside.connect()
+        sock.close()
+
+        def total(got):
+            return sum(e["data"].get("left_out", 1) for e in got
+                       if e["type"] == "egress.denied")
+        got = self.until("all are counted", lambda got: total(got) == n)
+        self.assertLess(len([e for e in got if e["type"] == "egress.denied"]),
+                        n / 2)
+        self.assertIn("left_out", json.dumps(got))
+
+
+if __name__ == "__main__":
+    harness.main()
