@@ -1,4 +1,3 @@
-# suite: alone-net
 """How much a sandbox may do: requests, bytes, connections, tokens of models;
 what happens at the end of it, and that no crash gives anything back."""
 

@@ -1,4 +1,3 @@
-# suite: alone-net
 """What leaves a sandbox is in the log, before it leaves; without a log nothing
 does; and nobody fills it."""
 
