@@ -47,3 +47,6 @@ rm -rf "$root"/usr/share/man/* "$root"/usr/share/info/* \
 rm -rf "$root"/var/lib/apt/lists/* "$root"/var/cache/apt/*.bin \
 	"$root"/var/cache/apt/archives/*.deb "$root"/var/cache/debconf/*-old \
 	"$root"/var/log/*.log "$root"/var/log/apt
+
+# `pip install` may change this system: it is the sandbox's own, and forgotten.
+rm -f "$root"/usr/lib/python3*/EXTERNALLY-MANAGED

@@ -188,9 +188,9 @@ class Clients(harness.Case):
         self.net.web("pkg.test", handler=Files({
             "/simple/demo/": ("text/html", f'<a href="/files/{name}">{name}</a>'),
             f"/files/{name}": ("application/octet-stream", data)}))
-        pip = "cd && python3 -m pip install -q --target lib --index-url "
+        pip = "cd && pip install -q --index-url "
         self.sh(pip + "https://pkg.test/simple/ demo", timeout=120)
-        self.assertIn("hello from a wheel", self.sh("cd lib && python3 -m demo"))
+        self.assertIn("hello from a wheel", self.sh("python3 -m demo"))
         out = self.sh(pip + "https://api.test/simple/ --retries 0 other", ok=False,
                       timeout=120)
         self.assertRegex(out, "403|No matching distribution")
