@@ -266,7 +266,10 @@ static void refuse(struct flow *f, const struct refusal *r)
 		return;
 	}
 	x->in_done = x->head.method && skip_body(x);
-	x->close = !x->in_done || !x->head.keep_alive || f->refusal;
+	/* Behind what is malformed nobody knows where a request begins. */
+	x->close = !x->in_done || !x->head.keep_alive || f->refusal ||
+		   r->kind == REFUSE_BAD || r->kind == REFUSE_HOST ||
+		   r->kind == REFUSE_METHOD;
 	buf_clear(&x->down);
 	refusal_answer(r, x->head.method, x->close, &x->down);
 	last_words(f);

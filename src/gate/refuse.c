@@ -27,7 +27,6 @@ static const struct {
 	[REFUSE_HOST] = { 403, "Forbidden", "host" },
 	[REFUSE_ADDRESS] = { 403, "Forbidden", "address" },
 	[REFUSE_BAD] = { 400, "Bad Request", "malformed" },
-	[REFUSE_LONG] = { 431, "Request Header Fields Too Large", "malformed" },
 	[REFUSE_METHOD] = { 405, "Method Not Allowed", "method" },
 	[REFUSE_LARGE] = { 413, "Content Too Large", "large" },
 	[REFUSE_SLOW] = { 408, "Request Timeout", "slow" },
@@ -44,6 +43,7 @@ void refusal_set(struct refusal *r, enum refusal_kind kind, const char *fmt,
 	va_list ap;
 
 	r->kind = kind;
+	r->status = 0;
 	va_start(ap, fmt);
 	vsnprintf(r->text, sizeof(r->text), fmt, ap);
 	va_end(ap);
@@ -91,10 +91,8 @@ void refusal_policy(struct refusal *r, const struct box *b,
 
 void refusal_parse(struct refusal *r, int status, const char *why)
 {
-	enum refusal_kind kind =
-		status == -431 || status == -414 ? REFUSE_LONG : REFUSE_BAD;
-
-	refusal_set(r, kind, "the request is malformed: %s", why);
+	refusal_set(r, REFUSE_BAD, "the request is malformed: %s", why);
+	r->status = -status;
 }
 
 void refusal_dial(struct refusal *r, const struct err *e)
@@ -113,7 +111,7 @@ const char *refusal_word(const struct refusal *r)
 
 int refusal_status(const struct refusal *r)
 {
-	return kinds[r->kind].status;
+	return r->status ? r->status : kinds[r->kind].status;
 }
 
 static void add_text(struct buf *out, const char *fields, const char *text,
@@ -139,7 +137,7 @@ void refusal_answer(const struct refusal *r, const char *method, bool close,
 	snprintf(fields, sizeof(fields), "Carrel-Denied: %s\r\n%s",
 		 refusal_word(r),
 		 r->kind == REFUSE_METHOD ? "Allow: GET, HEAD, POST\r\n" : "");
-	buf_printf(out, "HTTP/1.1 %d %s\r\n", kinds[r->kind].status,
+	buf_printf(out, "HTTP/1.1 %d %s\r\n", refusal_status(r),
 		   kinds[r->kind].phrase);
 	add_text(out, fields, r->text, method, close);
 }

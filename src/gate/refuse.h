@@ -16,7 +16,6 @@ enum refusal_kind {
 	REFUSE_HOST,    /* it names one host here and another there */
 	REFUSE_ADDRESS, /* that is nobody's business */
 	REFUSE_BAD,     /* malformed */
-	REFUSE_LONG,
 	REFUSE_METHOD,
 	REFUSE_LARGE,
 	REFUSE_SLOW, /* the sandbox */
@@ -28,6 +27,7 @@ enum refusal_kind {
 
 struct refusal {
 	enum refusal_kind kind;
+	int status; /* 0: that of the kind */
 	char text[640];
 };
 

@@ -587,6 +587,7 @@ class Reply:
 
     def __init__(self, sock, head=None):
         self.sock, self.status, self.body, self.fields = sock, 0, b"", {}
+        self.whole, self.head = False, b""
         self.rest = Reader(sock)
         try:
             head = head or self.rest.until(b"\r\n\r\n")

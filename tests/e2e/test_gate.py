@@ -11,6 +11,7 @@ import os
 import socket
 import threading
 import time
+import unittest
 
 import harness
 from harness import wait_for
@@ -29,37 +30,56 @@ RULES = [
 ]
 
 
-class GateCase(harness.Case):
-    """One daemon, one internet, one sandbox for all tests of a class."""
+class Rig:
+    """One daemon and one internet for all tests of a file."""
+
+    def __init__(self):
+        self.net = Internet()
+        try:
+            self.i = harness.Instance(**self.net.conf)
+        except BaseException:
+            self.net.close()
+            raise
+        self.api = self.net.web("api.test")
+        self.deep = self.net.web("deep.test")
+        self.evil = self.net.web("evil.test")
+        self.db = self.net.tcp("db.test", 5432)
+
+    def close(self):
+        try:
+            self.i.stop()
+        finally:
+            self.net.close()
+
+
+rig = None
+
+
+def setUpModule():
+    global rig
+    rig = Rig()
+
+
+def tearDownModule():
+    rig.close()
+
+
+class GateCase(unittest.TestCase):
+    """A class of tests has one sandbox, with these rules."""
     RULES = RULES
-    SPEC = {}
+    maxDiff = None
 
     @classmethod
     def setUpClass(cls):
-        cls.net = Internet()
-        try:
-            cls.CONF = dict(cls.net.conf)
-            super().setUpClass()
-        except BaseException:
-            cls.net.close()
-            raise
-        try:
-            cls.api = cls.net.web("api.test")
-            cls.deep = cls.net.web("deep.test")
-            cls.evil = cls.net.web("evil.test")
-            cls.db = cls.net.tcp("db.test", 5432)
-            cls.box = cls.i.create(rules=cls.RULES, **cls.SPEC)
-            cls.inside = Inside(cls.i, cls.box)
-        except BaseException:
-            cls.tearDownClass()
-            raise
+        for name, value in vars(rig).items():
+            setattr(cls, name, value)
+        cls.box = cls.i.create(rules=cls.RULES)
+        cls.inside = Inside(cls.i, cls.box)
 
     @classmethod
     def tearDownClass(cls):
-        try:
-            super().tearDownClass()
-        finally:
-            cls.net.close()
+        cls.inside.close()
+        cls.i.rm(cls.box)
 
     def setUp(self):
         for w in (self.api, self.deep, self.evil):
@@ -67,9 +87,6 @@ class GateCase(harness.Case):
             w.requests.clear()
             w.accepted.clear()
         self.net.names.queries.clear()
-
-    def tearDown(self):
-        pass  # the sandbox is for all
 
     def secure(self, name, port=443):
         """TLS by CONNECT, that the gate answers itself."""
@@ -168,7 +185,7 @@ class Proxy(GateCase):
 
     def test_policy(self):
         self.refused(self.inside.get("http://no.test/x"), 403, "policy",
-                     "rules of the sandbox", "GET http://no.test")
+                     "no rule", "GET http://no.test")
         self.refused(self.inside.get("http://evil.test/"), 403, "policy",
                      "line 6")
         self.refused(self.inside.get("http://api.test:81/"), 403, "policy",
