@@ -26,8 +26,7 @@ void keeper_ask(struct gate *g, enum within_op op, const char *name)
 	AUTO(buf_done) struct buf b = { 0 };
 
 	within_put(&b, &m);
-	if (outbox_send(&g->to_keeper, &g->loop, &g->keeper, buf_data(&b),
-			buf_len(&b), NULL, 0) < 0)
+	if (outbox_send(&g->to_keeper, buf_data(&b), buf_len(&b), NULL, 0) < 0)
 		g->loop.stop = true;
 }
 
@@ -47,8 +46,7 @@ void gate_tell(struct gate *g, const struct gate_msg *m)
 	if (g->api.fd < 0)
 		return;
 	gate_msg_put(&b, m);
-	r = outbox_send(&g->to_api, &g->loop, &g->api, buf_data(&b),
-			buf_len(&b), NULL, 0);
+	r = outbox_send(&g->to_api, buf_data(&b), buf_len(&b), NULL, 0);
 	if (r < 0) {
 		log_warn("the api does not listen: %s", strerror(-r));
 		api_close(g);
@@ -185,7 +183,7 @@ static void on_api(struct io *io, uint32_t events)
 {
 	struct gate *g = container_of(io, struct gate, api);
 
-	if ((events & EPOLLOUT) && outbox_flush(&g->to_api, &g->loop, io) < 0) {
+	if ((events & EPOLLOUT) && outbox_flush(&g->to_api) < 0) {
 		api_close(g);
 		return;
 	}
@@ -290,8 +288,7 @@ static void on_keeper(struct io *io, uint32_t events)
 {
 	struct gate *g = container_of(io, struct gate, keeper);
 
-	if ((events & EPOLLOUT) &&
-	    outbox_flush(&g->to_keeper, &g->loop, io) < 0)
+	if ((events & EPOLLOUT) && outbox_flush(&g->to_keeper) < 0)
 		g->loop.stop = true;
 	if (events & (EPOLLIN | EPOLLHUP | EPOLLERR))
 		while (keeper_read(g))
@@ -330,6 +327,8 @@ static int start(struct gate *g, int link_fd, int spool_fd, struct err *e)
 		list_init(&g->boxes[i]);
 	list_init(&g->projects);
 	g->api.fd = -1;
+	outbox_init(&g->to_api, &g->loop, &g->api);
+	outbox_init(&g->to_keeper, &g->loop, &g->keeper);
 	r = loop_init(&g->loop);
 	if (r == 0)
 		r = catch_signals(g);

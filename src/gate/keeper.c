@@ -121,8 +121,7 @@ static void door_tell(struct kept_door *d, const struct within_msg *m, int fd)
 	/* At once: what a growing buffer leaves behind is not wiped. */
 	buf_room(&b, WITHIN_MSG_MAX);
 	within_put(&b, m);
-	r = outbox_send(&d->out, &d->k->loop, &d->io, buf_data(&b), buf_len(&b),
-			&fd, fd >= 0);
+	r = outbox_send(&d->out, buf_data(&b), buf_len(&b), &fd, fd >= 0);
 	sodium_memzero(b.p, b.cap);
 	buf_done(&b);
 	if (r < 0) {
@@ -281,7 +280,7 @@ static void on_door(struct io *io, uint32_t events)
 {
 	struct kept_door *d = container_of(io, struct kept_door, io);
 
-	if ((events & EPOLLOUT) && outbox_flush(&d->out, &d->k->loop, io) < 0) {
+	if ((events & EPOLLOUT) && outbox_flush(&d->out) < 0) {
 		door_close(d);
 		return;
 	}
@@ -398,8 +397,7 @@ static int door_order(struct kept_door *d, struct err *e)
 	r = io_add(&k->loop, &d->io, pair[0], EPOLLIN, on_door);
 	within_put(&b, &m);
 	if (r == 0)
-		r = outbox_send(&k->to_starter, &k->loop, &k->starter,
-				buf_data(&b), buf_len(&b),
+		r = outbox_send(&k->to_starter, buf_data(&b), buf_len(&b),
 				(int[]){ theirs, spool_fd }, 2);
 	return r < 0 ? err_set(e, -r, "start door '%s': %s", d->name,
 			       strerror(-r))
@@ -433,6 +431,7 @@ static struct kept_door *door_get(struct keeper *k, const char *name,
 	d = xcalloc(1, sizeof(*d));
 	d->k = k;
 	d->state_fd = d->io.fd = -1;
+	outbox_init(&d->out, &k->loop, &d->io);
 	memcpy(d->name, name, strlen(name) + 1);
 	list_add(&k->doors, &d->node);
 	k->n_doors++;
@@ -564,7 +563,7 @@ static void on_starter(struct io *io, uint32_t events)
 	struct keeper *k = container_of(io, struct keeper, starter);
 
 	if (events & (EPOLLIN | EPOLLHUP | EPOLLERR) ||
-	    outbox_flush(&k->to_starter, &k->loop, io) < 0)
+	    outbox_flush(&k->to_starter) < 0)
 		k->loop.stop = true;
 }
 
@@ -589,6 +588,7 @@ static int serve(struct keeper *k, int starter_fd, struct err *e)
 
 	list_init(&k->doors);
 	list_init(&k->hellos);
+	outbox_init(&k->to_starter, &k->loop, &k->starter);
 	if (r == 0)
 		r = catch_signals(k);
 	if (r == 0)

@@ -26,9 +26,8 @@ enum {
 };
 
 _Static_assert(VAULT_KEY == crypto_secretbox_KEYBYTES, "the cipher's");
-_Static_assert(PAIR_KEY == crypto_box_PUBLICKEYBYTES &&
-		       PAIR_KEY == crypto_box_SECRETKEYBYTES,
-	       "the cipher's");
+_Static_assert(PAIR_KEY == crypto_box_PUBLICKEYBYTES, "the cipher's");
+_Static_assert(PAIR_KEY == crypto_box_SECRETKEYBYTES, "the cipher's");
 
 static const char magic[8] = "CGKEYS1\n";
 static const char key_name[] = "key", suffix[] = ".keys";

@@ -38,11 +38,13 @@ static struct gate gate = { .conf = &setup.conf };
  */
 static void clear_environment(void)
 {
-	const char *s = getenv("JOURNAL_STREAM");
-	AUTO_FREE char *journal = s ? strdup(s) : NULL;
+	static const char name[] = "JOURNAL_STREAM"; /* log.c asks for it */
+	const char *s = getenv(name);
+	char journal[64];
 
-	if (clearenv() != 0 ||
-	    (journal && setenv("JOURNAL_STREAM", journal, 1) < 0))
+	if (str_copy(journal, sizeof(journal), s ? s : "") < 0)
+		journal[0] = '\0';
+	if (clearenv() != 0 || (*journal && setenv(name, journal, 1) < 0))
 		die("clear the environment");
 }
 

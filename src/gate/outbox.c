@@ -36,8 +36,6 @@ static int keep(struct outbox *o, const void *p, size_t n, const int *fds,
 
 	if (o->n >= OUTBOX_MSGS || o->bytes + n > OUTBOX_BYTES)
 		return -ENOBUFS;
-	if (!o->msgs.next)
-		list_init(&o->msgs);
 	w = xcalloc(1, sizeof(*w) + n);
 	w->n = n;
 	memcpy(w->bytes, p, n);
@@ -58,31 +56,38 @@ static int keep(struct outbox *o, const void *p, size_t n, const int *fds,
 	return 0;
 }
 
-int outbox_send(struct outbox *o, struct loop *l, struct io *io, const void *p,
-		size_t n, const int *fds, int n_fds)
+void outbox_init(struct outbox *o, struct loop *l, struct io *io)
+{
+	*o = (struct outbox){ .loop = l, .io = io };
+	list_init(&o->msgs);
+}
+
+int outbox_send(struct outbox *o, const void *p, size_t n, const int *fds,
+		int n_fds)
 {
 	ssize_t r = -EAGAIN;
 
 	if (n_fds > FD_PASS_MAX)
 		return -EINVAL;
 	if (o->n == 0)
-		r = send_msg_fds(io->fd, p, n, fds, n_fds);
+		r = send_msg_fds(o->io->fd, p, n, fds, n_fds);
 	if (r >= 0)
 		return 0;
 	if (r == -EAGAIN)
 		r = keep(o, p, n, fds, n_fds);
 	if (r < 0)
 		return (int)r;
-	return io_set(l, io, io->events | EPOLLOUT);
+	return io_set(o->loop, o->io, o->io->events | EPOLLOUT);
 }
 
-int outbox_flush(struct outbox *o, struct loop *l, struct io *io)
+int outbox_flush(struct outbox *o)
 {
-	while (o->n > 0) {
-		struct waiting *w =
-			container_of(o->msgs.next, struct waiting, node);
-		ssize_t r =
-			send_msg_fds(io->fd, w->bytes, w->n, w->fds, w->n_fds);
+	struct list *at, *next;
+
+	list_each (at, next, &o->msgs) {
+		struct waiting *w = container_of(at, struct waiting, node);
+		ssize_t r = send_msg_fds(o->io->fd, w->bytes, w->n, w->fds,
+					 w->n_fds);
 
 		if (r == -EAGAIN)
 			return 0;
@@ -90,11 +95,13 @@ int outbox_flush(struct outbox *o, struct loop *l, struct io *io)
 			return (int)r;
 		drop(o, w);
 	}
-	return io_set(l, io, io->events & ~(uint32_t)EPOLLOUT);
+	return io_set(o->loop, o->io, o->io->events & ~(uint32_t)EPOLLOUT);
 }
 
 void outbox_clear(struct outbox *o)
 {
-	while (o->n > 0)
-		drop(o, container_of(o->msgs.next, struct waiting, node));
+	struct list *at, *next;
+
+	list_each (at, next, &o->msgs)
+		drop(o, container_of(at, struct waiting, node));
 }

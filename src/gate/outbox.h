@@ -10,17 +10,19 @@
 
 enum { OUTBOX_MSGS = 8192, OUTBOX_BYTES = 16 * 1024 * 1024 };
 
-/* Zero-initialise; `io` is watched for EPOLLOUT while something waits. */
 struct outbox {
-	struct list msgs; /* its next is NULL before the first */
+	struct loop *loop;
+	struct io *io; /* watched for EPOLLOUT while something waits */
+	struct list msgs;
 	unsigned n;
 	size_t bytes;
 };
 
+void outbox_init(struct outbox *o, struct loop *l, struct io *io);
 /* Duplicates the descriptors when they have to wait. 0, or -errno: the peer is
  * gone, or does not read. */
-int outbox_send(struct outbox *o, struct loop *l, struct io *io, const void *p,
-		size_t n, const int *fds, int n_fds) MUST_CHECK;
+int outbox_send(struct outbox *o, const void *p, size_t n, const int *fds,
+		int n_fds) MUST_CHECK;
 /* There is room again. */
-int outbox_flush(struct outbox *o, struct loop *l, struct io *io) MUST_CHECK;
+int outbox_flush(struct outbox *o) MUST_CHECK;
 void outbox_clear(struct outbox *o);

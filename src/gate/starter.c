@@ -64,28 +64,31 @@ be_door(struct starter *s, const char *name, const int *fds, pid_t parent)
 	exit(door_run(g, LINK_FD, SPOOL_FD));
 }
 
+static void start_door(struct starter *s, const char *name, const int *fds)
+{
+	pid_t self = getpid(), pid = fork();
+
+	if (pid == 0)
+		be_door(s, name, fds, self);
+	if (pid < 0)
+		log_err("fork: %s", strerror(errno));
+	else
+		log_info("door '%s' pid=%d", name, (int)pid);
+}
+
 static int take_order(struct starter *s)
 {
 	static char order[ORDER_MAX];
 	struct within_msg m;
 	int fds[FD_PASS_MAX], i;
-	pid_t self = getpid(), pid;
 	ssize_t n = recv_msg_fds(s->keeper_fd, order, sizeof(order), fds);
 
 	if (n <= 0)
 		return n == 0 ? -EPIPE : (int)n;
-	if (within_get(order, (size_t)n, &m) < 0 || m.op != WITHIN_DOOR ||
-	    fds[0] < 0 || fds[1] < 0) {
-		pid = 0;
-	} else {
-		pid = fork();
-		if (pid == 0)
-			be_door(s, m.name, fds, self);
-		if (pid < 0)
-			log_err("fork: %s", strerror(errno));
-		else
-			log_info("door '%s' pid=%d", m.name, (int)pid);
-	}
+	/* A link that nobody takes is closed, which the keeper notices. */
+	if (within_get(order, (size_t)n, &m) == 0 && m.op == WITHIN_DOOR &&
+	    fds[0] >= 0 && fds[1] >= 0)
+		start_door(s, m.name, fds);
 	for (i = 0; i < FD_PASS_MAX; i++)
 		auto_close(&fds[i]);
 	return 0;

@@ -197,8 +197,9 @@ static unsigned seen;
 
 static void on_room(struct io *x, uint32_t events)
 {
+	(void)x;
 	(void)events;
-	CHECK(outbox_flush(&out, &loop, x) == 0);
+	CHECK(outbox_flush(&out) == 0);
 }
 
 /* Reads all there is; each carries its number and an open descriptor. */
@@ -234,11 +235,11 @@ static void test_outbox(void)
 	CHECK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0, pair) ==
 	      0);
 	CHECK(loop_init(&loop) == 0);
+	outbox_init(&out, &loop, &io);
 	CHECK(io_add(&loop, &io, pair[0], EPOLLIN, on_room) == 0);
 	for (i = 0; i < MANY; i++) {
 		raw[0] = (unsigned char)i;
-		bad += outbox_send(&out, &loop, &io, raw, sizeof(raw), &fd, 1) <
-		       0;
+		bad += outbox_send(&out, raw, sizeof(raw), &fd, 1) < 0;
 	}
 	CHECK(bad == 0 && out.n > 0);
 	timer_set(&loop, &t, 0, on_turn);
@@ -247,7 +248,7 @@ static void test_outbox(void)
 	CHECK(seen == MANY);
 	/* Somebody who never reads is given up. */
 	for (i = 0; i < 2 * OUTBOX_MSGS && bad == 0; i++)
-		bad = outbox_send(&out, &loop, &io, raw, sizeof(raw), NULL, 0);
+		bad = outbox_send(&out, raw, sizeof(raw), NULL, 0);
 	CHECK(bad == -ENOBUFS && out.n == OUTBOX_MSGS);
 	outbox_clear(&out);
 	CHECK(out.n == 0 && out.bytes == 0);
