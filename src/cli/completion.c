@@ -140,6 +140,16 @@ static void offer_snapshots(struct cli *cli)
 	offer_list(cli, "/v1/snapshots", "snapshots", "");
 }
 
+static void offer_policies(struct cli *cli)
+{
+	offer_list(cli, "/v1/policies", "policies", "");
+}
+
+static void offer_presets(struct cli *cli)
+{
+	offer_list(cli, "/v1/presets", "presets", "");
+}
+
 static void offer_files(struct cli *cli)
 {
 	(void)cli;
@@ -203,7 +213,8 @@ static const struct {
 	{ "SRC", offer_places },        { "DST", offer_places },
 	{ "PROCESS", offer_processes }, { "SNAPSHOT", offer_snapshots },
 	{ "FROM", offer_states },       { "STATE", offer_states },
-	{ "INTO", offer_sandboxes },
+	{ "INTO", offer_sandboxes },    { "POLICY", offer_policies },
+	{ "PRESET", offer_presets },
 };
 
 static void offer_kind(struct cli *cli, const char *kind)

@@ -233,12 +233,13 @@ const struct verb policy_verbs[] = {
 			      "https://example.com/x\n" },
 	{ .name = "set",
 	  .fn = policy_set,
-	  .args = "[OPTIONS] NAME FILE",
+	  .args = "[OPTIONS] POLICY FILE",
 	  .help = "keep a policy under a name; in force at once where it is "
 		  "used",
 	  .notes = "FILE is text or JSON; - is standard input. Sandboxes that "
 		   "have a policy of that\n"
-		   "name (`create --policy NAME`) have the new one, their open "
+		   "name (`create --policy POLICY`) have the new one, their "
+		   "open "
 		   "connections too.",
 	  .examples = PRODUCT " policy set research research.policy\n" PRODUCT
 			      " run --policy research -- curl -s "
@@ -249,17 +250,17 @@ const struct verb policy_verbs[] = {
 	  .help = "list the policies" },
 	{ .name = "show",
 	  .fn = policy_show,
-	  .args = "[OPTIONS] NAME",
+	  .args = "[OPTIONS] POLICY",
 	  .help = "print a policy as it was written" },
 	{ .name = "rm",
 	  .fn = policy_rm,
-	  .args = "[OPTIONS] NAME...",
+	  .args = "[OPTIONS] POLICY...",
 	  .help = "remove policies that no sandbox has" },
 	{ .name = "presets",
 	  .fn = policy_presets,
-	  .args = "[OPTIONS] [NAME]",
+	  .args = "[OPTIONS] [PRESET]",
 	  .help = "list the policies that come along, or print one",
-	  .notes = "A sandbox gets them with `create --allow NAME,NAME`." },
+	  .notes = "A sandbox gets them with `create --allow PRESET,PRESET`." },
 	{ .name = "learn",
 	  .fn = policy_learn,
 	  .args = "[OPTIONS] SANDBOX",

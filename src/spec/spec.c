@@ -176,7 +176,7 @@ const struct spec_field spec_fields[] = {
 	  .kind = SPEC_TEXT,
 	  .flags = SPEC_PATCH,
 	  AT(policy),
-	  .arg = "NAME",
+	  .arg = "POLICY",
 	  .help = "policy of what it may reach, or a file with one (a path "
 		  "with a /)" },
 	{ .name = "allow",

@@ -222,6 +222,13 @@ class Names(Case):
         s, answer = self.proxy("API.Test.:443")
         self.assertEqual(answer[9:12], "200", answer)
 
+    def test_presets(self):
+        self.i.create(allow=["none", "debian"])
+        self.assertEqual(self.ask("api.test").why,
+                         "no rule of preset none, preset debian allows it")
+        self.assertIn("denied by preset none, line 2",
+                      self.proxy("api.test:443")[1])
+
     def test_no_door(self):
         box = self.i.create()
         r = self.i.sh(box, "nslookup api.test 127.0.0.1; "
