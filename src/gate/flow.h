@@ -75,7 +75,8 @@ struct pass {
 
 	/* Private, but for counters and what inject says. */
 	enum pass_state state;
-	bool over; /* what is asked for is more than the budget */
+	bool over;     /* what is asked for is more than the budget */
+	bool approved; /* by a person: this one */
 	bool recorded;
 	struct ruling ruling;
 	struct ask ask;

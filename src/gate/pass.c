@@ -349,6 +349,7 @@ static void on_answer(struct ask *a, bool allowed, const char *why)
 		refuse(f, &r);
 		return;
 	}
+	p->approved = true;
 	p->hold.granted = p->over;
 	reserve(f);
 }
@@ -393,7 +394,7 @@ void pass_start(struct flow *f, pass_go_fn *go, pass_no_fn *no)
 	p->go = go;
 	p->no = no;
 	p->state = PASS_STILL;
-	p->over = p->recorded = false;
+	p->over = p->approved = p->recorded = false;
 	p->hold = (struct budget_hold){ 0 };
 	p->inject = (struct inject){ 0 };
 	p->up = p->down = 0;
@@ -406,13 +407,17 @@ void pass_start(struct flow *f, pass_go_fn *go, pass_no_fn *no)
 bool pass_review(struct flow *f, struct refusal *r)
 {
 	struct pass *p = &f->pass;
+	enum verdict before = p->ruling.verdict;
 
 	if (p->state == PASS_NONE)
 		return true;
 	p->ruling = decide(f);
-	/* A tunnel that somebody should look into now is none any more. */
+	/* A tunnel that somebody should look into now is none any more; what
+	 * was allowed, and is to be asked for now, was approved by nobody. */
 	if (p->ruling.verdict == VERDICT_DENY ||
 	    p->ruling.verdict == VERDICT_LOOK ||
+	    (p->ruling.verdict == VERDICT_ASK && before == VERDICT_ALLOW &&
+	     !p->approved) ||
 	    (!p->head && p->request.scheme == SCHEME_HTTPS &&
 	     pass_needs_look(f, p->request.host, p->request.port))) {
 		refusal_policy(r, f->box, &p->request, &p->ruling);

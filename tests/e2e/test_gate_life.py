@@ -3,7 +3,7 @@ there when a create is answered, after a restart of anything, and in every
 other life of the sandbox; and what its spec says is in force when a change of
 it was answered."""
 
-import json
+import contextlib
 import os
 import signal
 
@@ -77,7 +77,8 @@ class Case(harness.Case):
         """kill -9 of the keeper and all that is its."""
         old = set(self.i.pids()["carrel-gate"])
         for pid in old:
-            os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         return lambda: not old & set(self.i.pids().get("carrel-gate", old))
 
 
@@ -153,6 +154,43 @@ class Life(Case):
         self.works(box)
         self.gate_ends()
         wait_for("it works again", lambda: self.tries(box), 30 * SLOW)
+        self.refused(box)
+
+    def doors(self):
+        """Projects whose doors have sandboxes, as the log of the gate says."""
+        return len(self.i.pids()["carrel-gate"])
+
+    def test_secrets_move_it(self):
+        """With secrets a project has a door of its own."""
+        box = self.make(canaries=["AWS_KEY"])
+        self.works(box)
+        n = self.doors()
+        self.i.cli("secret", "set", "token", "--host", "api.test", "--header",
+                   "Authorization: Bearer {}", "--env", "TOKEN",
+                   input=b"s3cret-value", check=0)
+        self.stands(box)
+        self.assertEqual(self.doors(), n + 1)
+        self.works(box)
+        self.patch(box, secrets=["token"])
+        self.works(box)
+        env = dict(x.split("=", 1) for x in self.i.sh(box, "env").out.split())
+        self.assertRegex(env["TOKEN"], "^carrel-placeholder-[0-9a-f]{32}$")
+        self.assertRegex(env["AWS_KEY"], "^[0-9a-f]{48}$")
+        fork = self.i.api("POST", f"/v1/sandboxes/{box}/fork", {}).json
+        fork = fork["sandboxes"][0]["id"]
+        theirs = self.i.sh(fork, "echo $TOKEN $AWS_KEY").out.split()
+        self.assertEqual(len({*theirs, env["TOKEN"], env["AWS_KEY"]}), 4)
+        self.works(fork)
+        self.i.kill_role("carrel-api")
+        self.i.wait_ready()
+        self.stands(box)
+        self.works(box)
+        self.assertEqual(self.i.sh(box, "echo $TOKEN").out.strip(), env["TOKEN"])
+        self.i.rm(fork)
+        self.patch(box, secrets=[])
+        self.i.cli("secret", "rm", "token", check=0)
+        self.stands(box)
+        self.works(box)
         self.refused(box)
 
     def test_no_gate_no_door(self):
