@@ -299,3 +299,13 @@ void approvals_settle(struct gate_link *l)
 			lose(p);
 	}
 }
+
+bool approvals_any(const struct gate_link *l)
+{
+	const struct list *n, *all = &l->api->approvals.all;
+
+	for (n = all->next; n != all; n = n->next)
+		if (container_of(n, struct approval, node)->link == l)
+			return true;
+	return false;
+}

@@ -64,3 +64,4 @@ void approval_gone(struct gate_link *l, const struct gate_msg *m);
 /* Its door is away; its door is back and has told all. */
 void approvals_lost(struct gate_link *l);
 void approvals_settle(struct gate_link *l);
+bool approvals_any(const struct gate_link *l);

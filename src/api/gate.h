@@ -64,6 +64,7 @@ struct gates {
 	struct list links;
 	uid_t uid;       /* of the gate's user; 0: there is none */
 	uint64_t number; /* of the last question */
+	bool started;
 };
 
 /* Before privileges are dropped; when the registry is loaded. */

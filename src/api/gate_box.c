@@ -426,19 +426,14 @@ static void gate_free(struct deferred *d)
 void gate_box_down(struct sandbox *s, bool ended)
 {
 	struct box_gate *g = s->gate;
-	struct gate_link *l;
 	struct err e = { 0 };
 
 	/* One that is suspended has counters, and nothing else. */
-	if (!g) {
-		l = ended && spec_has_door(&s->spec)
-			    ? gate_link_find(s->api,
-					     door_of(s->api, s->project))
-			    : NULL;
-		if (l)
-			gate_forget(l, s->id, true);
+	if (!g && ended && spec_has_door(&s->spec))
+		gate_forget(gate_link_get(s->api, door_of(s->api, s->project)),
+			    s->id, true);
+	if (!g)
 		return;
-	}
 	s->gate = NULL;
 	gate_forget(g->link, s->id, ended);
 	list_del(&g->node);

@@ -20,7 +20,8 @@
 enum {
 	PAUSE_MIN_MS = 20,
 	PAUSE_MAX_MS = 1000,
-	OUT_MAX = 8192, /* messages that wait */
+	IDLE_MS = 20000, /* between looks whether anybody needs a door */
+	OUT_MAX = 8192,  /* messages that wait */
 	GONE_MAX = 4096,
 };
 
@@ -37,6 +38,7 @@ struct gone {
 };
 
 static void try_connect(struct gate_link *l);
+static void on_timer(struct timer *t);
 static void ask(struct gate_link *l, struct gate_wait *w);
 
 /* --- sending --- */
@@ -122,6 +124,13 @@ static void project_free(struct gate_project *p)
 	list_del(&p->node);
 	free(p->ca);
 	free(p);
+}
+
+static void drop_projects(struct gate_link *l)
+{
+	while (!list_empty(&l->projects))
+		project_free(container_of(l->projects.next, struct gate_project,
+					  node));
 }
 
 static struct gate_project *find_project(struct gate_link *l, const char *name)
@@ -312,6 +321,7 @@ static void take_ready(struct gate_link *l, const struct gate_msg *m)
 	l->ready = true;
 	l->told = false;
 	l->pause_ms = PAUSE_MIN_MS;
+	timer_set(&l->api->loop, &l->timer, IDLE_MS, on_timer);
 	send_all_gone(l);
 	approvals_settle(l);
 	gate_boxes_ready(l);
@@ -377,9 +387,38 @@ static void take(struct gate_link *l, const struct gate_msg *m)
 
 /* --- the connection --- */
 
-static void on_retry(struct timer *t)
+static void link_free(struct deferred *d)
 {
-	try_connect(container_of(t, struct gate_link, retry));
+	free(container_of(d, struct gate_link, end));
+}
+
+/* Its door ends with the connection, when it serves nobody. */
+static void link_end(struct gate_link *l)
+{
+	io_close(&l->api->loop, &l->io);
+	drop_out(l);
+	drop_projects(l);
+	list_del(&l->node);
+	loop_defer(&l->api->loop, &l->end, link_free);
+}
+
+static bool is_idle(const struct gate_link *l)
+{
+	return *l->door && l->ready && list_empty(&l->boxes) &&
+	       list_empty(&l->waits) && list_empty(&l->out) &&
+	       !approvals_any(l);
+}
+
+static void on_timer(struct timer *t)
+{
+	struct gate_link *l = container_of(t, struct gate_link, timer);
+
+	if (l->io.fd < 0)
+		try_connect(l);
+	else if (is_idle(l))
+		link_end(l);
+	else
+		timer_set(&l->api->loop, t, IDLE_MS, on_timer);
 }
 
 static void link_down(struct gate_link *l, const char *why)
@@ -392,10 +431,8 @@ static void link_down(struct gate_link *l, const char *why)
 	io_close(&a->loop, &l->io);
 	drop_out(l);
 	l->ready = false;
-	while (!list_empty(&l->projects))
-		project_free(container_of(l->projects.next, struct gate_project,
-					  node));
-	timer_set(&a->loop, &l->retry, l->pause_ms, on_retry);
+	drop_projects(l);
+	timer_set(&a->loop, &l->timer, l->pause_ms, on_timer);
 	l->pause_ms =
 		l->pause_ms * 2 < PAUSE_MAX_MS ? l->pause_ms * 2 : PAUSE_MAX_MS;
 	gate_boxes_lost(l);
@@ -517,14 +554,33 @@ void gates_init(struct api *a)
 		log_warn("%s: no sandbox has a way out", e.msg);
 }
 
+/*
+ * A project whose last secret was removed just before a crash of ours may have
+ * a door that still has its sandboxes: it is looked for, and told to let go.
+ */
+static void find_doors(struct api *a)
+{
+	struct list *n, *next;
+
+	list_each (n, next, &a->boxes.all) {
+		struct sandbox *s = container_of(n, struct sandbox, all);
+
+		if (s->gate)
+			(void)gate_link_get(a, s->project);
+	}
+}
+
 void gates_start(struct api *a)
 {
 	struct list *n, *next;
 
+	if (!a->gates.started)
+		find_doors(a);
+	a->gates.started = true;
 	list_each (n, next, &a->gates.links) {
 		struct gate_link *l = container_of(n, struct gate_link, node);
 
-		if (l->io.fd < 0 && l->retry.slot == 0)
+		if (l->io.fd < 0 && l->timer.slot == 0)
 			try_connect(l);
 	}
 }

@@ -15,7 +15,7 @@ struct gate_link {
 	struct api *api;
 	char door[NAME_CAP];
 	struct io io;
-	struct timer retry;
+	struct timer timer; /* connects again; or looks if anybody needs it */
 	unsigned pause_ms;
 	bool ready; /* it has said what it has */
 	bool told;  /* that it is away, in the log */
@@ -26,6 +26,7 @@ struct gate_link {
 	unsigned n_gone;
 	struct list out; /* messages that wait for room */
 	unsigned n_out;
+	struct deferred end;
 };
 
 /* Made, and connected to, when there is none. */

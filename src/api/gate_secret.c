@@ -20,6 +20,8 @@ static void send_one(struct gate_link *l, const struct project_secret *p)
 
 void gate_send_secrets(struct gate_link *l)
 {
+	/* That was all: what is not among them was removed. */
+	const struct gate_msg all = { .kind = GATE_SYNC };
 	struct list *n, *next;
 
 	list_each (n, next, &l->api->secrets.all) {
@@ -29,6 +31,7 @@ void gate_send_secrets(struct gate_link *l)
 		if (strcmp(p->project, l->door) == 0)
 			send_one(l, p);
 	}
+	gate_send(l, &all, NULL, 0);
 }
 
 void gate_secret_sealed(struct api *a, const struct gate_msg *m)

@@ -140,11 +140,23 @@ static int api_message(struct gate *g, const struct gate_msg *m, int *fds)
 		ask_shown(g, m->number, m->shown);
 		return 0;
 	case GATE_SYNC:
+		projects_settle(g);
 		gate_tell(g, &synced);
 		return 0;
 	default:
 		return -EBADMSG;
 	}
+}
+
+/* Nobody is served, and nobody knows of us: who needs us has us started. */
+static bool is_idle(const struct gate *g)
+{
+	size_t i;
+
+	for (i = 0; i < GATE_BUCKETS; i++)
+		if (!list_empty(&g->boxes[i]))
+			return false;
+	return *g->door && g->api.fd < 0;
 }
 
 static void close_all(int *fds)
@@ -175,6 +187,7 @@ static bool api_read(struct gate *g)
 				"the api's connection",
 				n > 0 ? (int)m.kind : 0);
 		api_close(g);
+		g->loop.stop |= is_idle(g);
 	}
 	return g->api.fd >= 0;
 }
@@ -203,6 +216,7 @@ static void api_came(struct gate *g, int fd)
 		api_close(g);
 		return;
 	}
+	g->round++;
 	tell_have(g);
 	asks_tell(g);
 	gate_tell(g, &ready);

@@ -130,7 +130,7 @@ struct gate {
 	char door[NAME_CAP]; /* the project; "": all without one of their own */
 	struct list boxes[GATE_BUCKETS], projects;
 	unsigned n_flows;
-	bool full; /* some sandbox waits until a flow of any ends */
+	bool full;             /* some sandbox waits until a flow of any ends */
 	struct io api, keeper; /* -1: nobody is there */
 	struct outbox to_api, to_keeper;
 	struct io signals;
@@ -140,6 +140,7 @@ struct gate {
 	struct tls_context *upstream_tls; /* verifies */
 	const struct prices *prices;      /* prices.h; or NULL */
 	uint64_t asks;                    /* number of the last one */
+	uint64_t round;                   /* how often the api has come */
 };
 
 /* box.c */

@@ -156,6 +156,7 @@ int project_secret(struct project *p, const void *packed, size_t n)
 		return r;
 	}
 	drop_named(p, s->name);
+	s->round = p->gate->round;
 	list_add(&p->secrets, &s->node);
 	changed(p);
 	return 0;
@@ -165,6 +166,34 @@ void project_secret_gone(struct project *p, const char *name)
 {
 	if (drop_named(p, name))
 		changed(p);
+}
+
+static bool drop_old(struct project *p)
+{
+	struct list *n, *next;
+	bool any = false;
+
+	list_each (n, next, &p->secrets) {
+		struct secret *s = container_of(n, struct secret, node);
+
+		if (s->round == p->gate->round)
+			continue;
+		secret_drop(s);
+		any = true;
+	}
+	return any;
+}
+
+void projects_settle(struct gate *g)
+{
+	struct list *n, *next;
+
+	list_each (n, next, &g->projects) {
+		struct project *p = container_of(n, struct project, node);
+
+		if (drop_old(p))
+			changed(p);
+	}
 }
 
 void projects_done(struct gate *g)

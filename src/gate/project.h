@@ -14,4 +14,7 @@ void project_keys_came(struct project *p, const struct within_msg *m);
 /* GATE_SECRET, GATE_SECRET_GONE. */
 int project_secret(struct project *p, const void *packed, size_t n) MUST_CHECK;
 void project_secret_gone(struct project *p, const char *name);
+/* The api has told all that there is: what it knew before and did not tell
+ * again was removed while it was away. */
+void projects_settle(struct gate *g);
 void projects_done(struct gate *g);

@@ -103,9 +103,10 @@ static int reap(pid_t keeper)
 	while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
 		if (pid == keeper)
 			r = -ECHILD;
-		log_warn("%s pid=%d ended status=%#x",
-			 pid == keeper ? "keeper" : "door", (int)pid,
-			 (unsigned)status);
+		if (pid == keeper || status)
+			log_warn("%s pid=%d ended status=%#x",
+				 pid == keeper ? "keeper" : "door", (int)pid,
+				 (unsigned)status);
 	}
 	return r;
 }

@@ -48,7 +48,8 @@ struct secret {
 	char env[NAME_CAP];    /* variable inside that has the placeholder */
 	unsigned char *sealed; /* owned */
 	size_t sealed_n;
-	void *open; /* a door's: the value and what was made of it */
+	uint64_t round; /* a door's: the connection that it was told by */
+	void *open;     /* a door's: the value and what was made of it */
 	void (*close)(void *open); /* called by secret_done() */
 };
 

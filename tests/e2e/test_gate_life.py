@@ -209,7 +209,7 @@ class Life(Case):
         finally:
             for pid in gate:
                 os.kill(pid, signal.SIGCONT)
-        self.works(box)
+        self.assertEqual(self.get(box).status, 200)
 
 
 if __name__ == "__main__":
