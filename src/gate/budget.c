@@ -97,8 +97,10 @@ static void merge(struct tally *t, const struct budget *b)
 static void pattern_text(const struct host_pattern *p,
 			 char out[POLICY_HOST_CAP])
 {
-	snprintf(out, POLICY_HOST_CAP, "%s%.250s",
-		 p->kind == HOST_BELOW ? "*." : "", p->host);
+	AUTO(buf_done) struct buf text = { 0 };
+
+	host_pattern_print(p, &text);
+	snprintf(out, POLICY_HOST_CAP, "%.253s", buf_str(&text));
 }
 
 /* The place of a host's counters: its old one, a free one, one that no policy

@@ -146,9 +146,8 @@ class Names(Case):
             a = self.ask("api.test", kind)
             self.assertEqual((a.code, a.address), (0, None), a)
         a = self.ask("else.test")
-        self.assertEqual((a.code, a.address, a.why), (
-            NXDOMAIN, None, "no rule of rules of the sandbox, policy research "
-            "allows it"))
+        self.assertEqual((a.code, a.address), (NXDOMAIN, None))
+        self.assertRegex(a.why, "^no rule of .*, policy research allows it$")
         for name in ("ask.test", "data.attacker.test", "evilapi.test"):
             self.assertEqual(self.ask(name).code, NXDOMAIN, name)
         self.assertEqual(self.ask("localhost").address, "127.0.0.1")
