@@ -187,6 +187,37 @@ no_way_out() {
 		is "lo:" "$(in_box "awk 'NR > 2 { print \$1 }' /proc/net/dev")"
 }
 
+# A server of this machine, at an address that only a rule can name.
+serve_page() {
+	ip address replace 203.0.113.10/32 dev lo
+	mkdir -p /tmp/web && echo served >/tmp/web/page && echo no >/tmp/web/other
+	systemd-run --quiet --unit web python3 -m http.server \
+		--bind 203.0.113.10 --directory /tmp/web 8080
+	until_ok 60 sh -c '(busybox nc -z 203.0.113.10 8080 || busybox nc 203.0.113.10 8080 </dev/null) 2>/dev/null'
+}
+
+get() { # SANDBOX PAGE [WORD...]: by a shell inside, after those words
+	page=$2 door=$1
+	shift 2
+	carrel exec "$door" -- "$@" wget -qO- "http://203.0.113.10:8080/$page" 2>&1
+}
+
+door() {
+	serve_page || return 1
+	door=$(carrel create --name door --rule 'allow GET http://203.0.113.10:8080/page') &&
+		is served "$(get door page)" &&
+		is served "$(get door page env -i)" || return 1
+	case $(get door other) in *403*) ;; *) get door other; return 1 ;; esac
+	case $(get door other env -i) in *403*) ;; *) get door other env -i; return 1 ;; esac
+}
+
+door_after_kill() {
+	# shellcheck disable=SC2046 # one word each
+	kill -9 $(pidof carrel-gate)
+	is served "$(get door page env -i)" || return 1
+	carrel rm door && systemctl stop web
+}
+
 # tap FILE [PATTERN]: a file of tests/escape, each of its tests counts. This
 # machine is ours alone (ESCAPE_GUEST) and slow.
 tap() {
@@ -402,6 +433,8 @@ t "user processes: posture" posture_user
 t "agent: posture" posture_agent
 t "roles: posture" posture_roles
 t "no network but lo" no_way_out
+t "a door: what a rule allows, by a proxy and without" door
+t "the same after a kill -9 of the gate" door_after_kill
 t "sudo" is 0 "$(in_box 'sudo id -u' 2>&1)"
 t "memory limit" memory_limit
 t "pids limit" pids_limit

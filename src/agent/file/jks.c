@@ -23,6 +23,13 @@ struct reader {
 	size_t n;
 };
 
+/* What is put into a store. */
+struct entry {
+	const char *alias;
+	const void *der;
+	size_t n;
+};
+
 /* The next `n` bytes, or NULL. */
 static const uint8_t *take(struct reader *r, size_t n)
 {
@@ -86,17 +93,16 @@ static void put_number(struct buf *b, size_t width, uint64_t v)
 	}
 }
 
-static void put_entry(struct buf *b, const char *alias, const void *der,
-		      size_t der_n)
+static void put_entry(struct buf *b, const struct entry *e)
 {
 	put_number(b, 4, TAG_CERT);
-	put_number(b, 2, strlen(alias));
-	buf_puts(b, alias);
+	put_number(b, 2, strlen(e->alias));
+	buf_puts(b, e->alias);
 	put_number(b, DATE_LEN, 0);
 	put_number(b, 2, strlen(cert_type));
 	buf_puts(b, cert_type);
-	put_number(b, 4, der_n);
-	buf_add(b, der, der_n);
+	put_number(b, 4, e->n);
+	buf_add(b, e->der, e->n);
 }
 
 /* The password as UTF-16, a word of the inventors, the store. */
@@ -114,9 +120,8 @@ static void seal(const void *p, size_t n, uint8_t out[SHA1_LEN])
 }
 
 /* The entries but the one that has the name, and how many those are. */
-static int copy_entries(struct reader r, uint32_t count, const char *alias,
-			const void *der, size_t der_n, struct buf *out,
-			uint32_t *kept)
+static int copy_entries(struct reader r, uint32_t count, const struct entry *e,
+			struct buf *out, uint32_t *kept)
 {
 	uint32_t i;
 
@@ -127,18 +132,17 @@ static int copy_entries(struct reader r, uint32_t count, const char *alias,
 
 		if (!take_entry(&r, &name, &cert))
 			return -EBADMSG;
-		if (!same(&name, alias, strlen(alias))) {
+		if (!same(&name, e->alias, strlen(e->alias))) {
 			buf_add(out, start, (size_t)(r.p - start));
 			(*kept)++;
-		} else if (same(&cert, der, der_n)) {
+		} else if (same(&cert, e->der, e->n)) {
 			return 0;
 		}
 	}
 	return r.n == 0 ? 1 : -EBADMSG;
 }
 
-static int put(struct reader r, const char *alias, const void *der,
-	       size_t der_n, struct buf *out)
+static int put(struct reader r, const struct entry *e, struct buf *out)
 {
 	uint32_t magic, version, count, kept;
 	uint8_t sum[SHA1_LEN];
@@ -151,10 +155,10 @@ static int put(struct reader r, const char *alias, const void *der,
 		return -EBADMSG;
 	buf_room(out, JKS_HEAD);
 	buf_fill(out, JKS_HEAD);
-	done = copy_entries(r, count, alias, der, der_n, out, &kept);
+	done = copy_entries(r, count, e, out, &kept);
 	if (done <= 0)
 		return done;
-	put_entry(out, alias, der, der_n);
+	put_entry(out, e);
 	put_number(&head, 4, JKS_MAGIC);
 	put_number(&head, 4, JKS_VERSION);
 	put_number(&head, 4, kept + 1);
@@ -168,6 +172,7 @@ static int put(struct reader r, const char *alias, const void *der,
 int jks_put(const void *store, size_t n, const char *alias, const void *der,
 	    size_t der_n, struct buf *out)
 {
+	const struct entry e = { alias, der, der_n };
 	struct reader r = { store, n };
 	uint8_t sum[SHA1_LEN];
 	int done;
@@ -178,7 +183,7 @@ int jks_put(const void *store, size_t n, const char *alias, const void *der,
 	seal(r.p, r.n, sum);
 	if (memcmp(sum, r.p + r.n, SHA1_LEN) != 0)
 		return -EBADMSG;
-	done = put(r, alias, der, der_n, out);
+	done = put(r, &e, out);
 	if (done <= 0)
 		buf_clear(out);
 	return done;
