@@ -70,6 +70,8 @@ struct gates {
 /* Before privileges are dropped; when the registry is loaded. */
 void gates_init(struct api *a);
 void gates_start(struct api *a);
+/* For GET /v1/host. */
+json_t *gates_json(const struct api *a);
 
 /*
  * For requests about secrets. A project's keys, from its own door: `m` is a

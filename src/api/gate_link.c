@@ -584,3 +584,15 @@ void gates_start(struct api *a)
 			try_connect(l);
 	}
 }
+
+json_t *gates_json(const struct api *a)
+{
+	struct list *n, *next;
+	int doors = 0, up = 0;
+
+	list_each (n, next, &a->gates.links) {
+		doors++;
+		up += container_of(n, struct gate_link, node)->ready;
+	}
+	return json_pack("{s:i, s:i}", "doors", doors, "up", up);
+}

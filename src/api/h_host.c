@@ -4,6 +4,7 @@
 #include <sys/utsname.h>
 
 #include "api/api.h"
+#include "api/gate.h"
 #include "api/openapi.h"
 #include "api/reply.h"
 #include "api/routes.h"
@@ -53,13 +54,14 @@ static json_t *host_json(const struct api *a, const struct host_info *i)
 	uname(&u);
 	spec_defaults(&spec, &a->conf);
 	return json_pack(
-		"{s:s, s:s, s:s, s:b, s:o, s:o, s:o, s:{s:I, s:o}, "
+		"{s:s, s:s, s:s, s:b, s:o, s:o, s:o, s:o, s:{s:I, s:o}, "
 		"s:{s:i, s:i, s:i}}",
 		"version", PRODUCT_VERSION, "kernel", u.release, "arch",
 		u.machine, "systemd", (i->flags & HOST_SYSTEMD) != 0, "pool",
 		pool_json(i), "cgroup", cgroup_json(i), "log", audit_json(a),
-		"limits", "max_sandboxes", (json_int_t)a->conf.max_sandboxes,
-		"defaults", spec_to_json(&spec), "counts", "sandboxes",
+		"gate", gates_json(a), "limits", "max_sandboxes",
+		(json_int_t)a->conf.max_sandboxes, "defaults",
+		spec_to_json(&spec), "counts", "sandboxes",
 		(int)a->boxes.n_users, "spares", (int)a->boxes.n_spares,
 		"images", (int)a->images.n);
 }

@@ -377,6 +377,8 @@ const struct schema schemas[] = {
 		  { "pool", "object", NULL },
 		  { "cgroup", "object", NULL },
 		  { "log", "object", "how far it is, and what waits for it" },
+		  { "gate", "object",
+		    "doors that sandboxes need, and how many are up" },
 		  { "limits", "object", NULL },
 		  { "counts", "object", NULL },
 		  { 0 } } },

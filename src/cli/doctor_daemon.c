@@ -100,6 +100,24 @@ static void check_log(const json_t *host, struct finding *f)
 		      waiting, size);
 }
 
+static void check_gate(const json_t *host, struct finding *f)
+{
+	const json_t *gate = json_object_get(host, "gate");
+	char doors[SHOW_CAP], up[SHOW_CAP];
+
+	show_number(gate, "doors", doors);
+	show_number(gate, "up", up);
+	if (strcmp(doors, "0") == 0)
+		found(f, "no sandbox has a way out");
+	else if (strcmp(doors, up) == 0)
+		found(f, "doors: %s", doors);
+	else
+		lacks(f, LEVEL_MISSING,
+		      "look at the daemon's log: until it answers nothing "
+		      "leaves a sandbox",
+		      "%s of %s doors answer", up, doors);
+}
+
 const struct daemon_check daemon_checks[] = {
 	{ { "daemon", "running", "sandboxes are made by it", NULL },
 	  check_version },
@@ -113,5 +131,7 @@ const struct daemon_check daemon_checks[] = {
 	  check_images },
 	{ { "daemon", "sandboxes", "what runs now", NULL }, check_sandboxes },
 	{ { "daemon", "log", "what was done, and by whom", NULL }, check_log },
+	{ { "daemon", "gate", "the one way out of sandboxes", NULL },
+	  check_gate },
 	{ { 0 }, NULL },
 };

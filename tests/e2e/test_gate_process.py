@@ -505,6 +505,9 @@ class Supervised(harness.Case):
                 found.setdefault(name, set()).add(p)
             return found
         wait_for("the gate", lambda: len(pids()) >= 2)
+        self.assertEqual(self.i.api("GET", "/v1/host").json["gate"],
+                         {"doors": 0, "up": 0})
+        self.assertIn("no sandbox has a way out", self.i.cli("doctor").out)
         for name in ("carrel-keeper", "carrel-gate"):
             before, = pids()[name]
             os.kill(before, signal.SIGKILL)
