@@ -14,6 +14,7 @@
 #include "gate/box.h"
 #include "gate/inject.h"
 #include "gate/leaf.h"
+#include "gate/oauth.h"
 #include "gate/project.h"
 #include "gate/record.h"
 #include "gate/resolve.h"
@@ -72,11 +73,14 @@ static void tell_have(struct gate *g)
 
 static void say_code(struct gate *g, const struct gate_msg *m)
 {
+	struct project *p = project_get(g, m->project);
 	struct gate_msg answer = { .kind = GATE_CODED, .number = m->number };
 	char code[TOTP_CAP] = "";
 	struct err e = { 0 };
 
-	if (totp_code_of(project_get(g, m->project), m->name, code, &e) < 0)
+	if (oauth_check(p, m->name, m->number))
+		return;
+	if (totp_code_of(p, m->name, code, &e) < 0)
 		code[0] = '\0';
 	answer.name = code;
 	answer.text = e.msg;

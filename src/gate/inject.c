@@ -375,7 +375,7 @@ static bool wait_for_token(struct injecting *x, const struct pick *picks,
 			continue;
 		x->wait.fn = on_token;
 		x->waiting = true;
-		oauth_fetch(o->oauth, b, &x->wait);
+		oauth_fetch(o->oauth, &x->wait);
 		return true;
 	}
 	return false;

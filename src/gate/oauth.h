@@ -6,19 +6,21 @@
  *	client secret			may be empty
  *	refresh token			empty or missing: the client's own
  *	code, verifier, redirect	from `secret connect`, used once
+ *	token				one that nobody renews
  *
  * A new refresh token is sealed like the value was, and told to the api.
  */
 #pragma once
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "base/err.h"
 #include "base/list.h"
 
-struct box;
 struct oauth;
 struct opened;
+struct project;
 
 struct oauth *oauth_new(struct opened *o);
 /* Who waits hears that it is over. */
@@ -30,9 +32,11 @@ const char *oauth_token(const struct oauth *a);
 /* Embedded in who waits. Zero-initialise. */
 struct oauth_wait {
 	struct list node;
-	/* Once, from the loop; `e->code` 0: oauth_token() has it. */
+	/* Once, perhaps before oauth_fetch() returns; `e->code` 0:
+	 * oauth_token() has it. */
 	void (*fn)(struct oauth_wait *w, const struct err *e);
 };
-/* `b` names what may be reached; its policies do not matter otherwise. */
-void oauth_fetch(struct oauth *a, struct box *b, struct oauth_wait *w);
+void oauth_fetch(struct oauth *a, struct oauth_wait *w);
 void oauth_cancel(struct oauth_wait *w);
+/* GATE_CODE of such a secret: can tokens be had? False: it is another kind. */
+bool oauth_check(struct project *p, const char *name, uint64_t number);

@@ -10,12 +10,13 @@ import re
 import shutil
 import sqlite3
 import tempfile
+import threading
 import time
 import urllib.parse
 
 import harness
 from harness import SLOW, wait_for
-from internet import Inside, Internet, echo
+from internet import Inside, Internet, answer, echo
 
 TOKEN = "tok-9f31c7d2e85a4b60/abc+XYZ=="
 RULES = ["allow * https://api.test", "allow * http://api.test",
@@ -310,6 +311,62 @@ class Secrets(harness.Case):
             self.assertIn("x-amz-meta-note", auth)
             self.assertEqual(r.header("X-Amz-Security-Token"),
                              None if service == "s3" else "session-token-1")
+
+    # -- tokens
+
+    def test_oauth2(self):
+        """Fetched once for all who wait, renewed in time, kept sealed."""
+        asked, n = [], [0]
+
+        def endpoint(r):
+            form = dict(urllib.parse.parse_qsl(r.body.decode()))
+            asked.append(form)
+            if form.get("refresh_token") != f"refresh-token-{n[0]}":
+                return answer('{"error":"invalid_grant"}', 400)
+            n[0] += 1
+            return answer(json.dumps({
+                "access_token": f"access-token-{n[0]}", "token_type": "bearer",
+                "refresh_token": f"refresh-token-{n[0]}",
+                "expires_in": 2 if n[0] == 1 else 3600}))
+        self.other.handler = endpoint
+        self.set("oauth", "--host", "api.test", "--oauth2", "--token-url",
+                 "https://other.test/token", "--client-id", "me",
+                 value="client-secret\nrefresh-token-0")
+        box = self.box("oauth")
+        got = []
+
+        def ask():
+            got.append(self.get(box, "https://api.test/").json)
+        threads = [threading.Thread(target=ask) for _ in range(4)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        self.assertEqual(len(got), 4)
+        self.assertEqual({r.header("Authorization") for r in self.web.requests},
+                         {"Bearer access-token-1"})
+        self.assertEqual(asked, [{
+            "grant_type": "refresh_token", "client_id": "me",
+            "client_secret": "client-secret",
+            "refresh_token": "refresh-token-0"}])
+        self.assertNotIn("access-token", json.dumps(got))
+        time.sleep(1.1)  # half of its life
+        self.get(box, "https://api.test/")
+        self.assertEqual(self.web.requests[-1].header("Authorization"),
+                         "Bearer access-token-2")
+        # Another door starts with the refresh token that was the last.
+        self.i.kill_role("carrel-gate")
+        self.get(box, "https://api.test/")
+        self.assertEqual(self.web.requests[-1].header("Authorization"),
+                         "Bearer access-token-3")
+        self.assertEqual(len(self.logged(3, "secret.token")), 3)
+        # One that nobody takes any more.
+        self.set("oauth", "--host", "api.test", "--oauth2", "--token-url",
+                 "https://other.test/token", "--client-id", "me",
+                 value="client-secret\nold")
+        r = self.get(box, "https://api.test/")
+        self.assertEqual(r.status, 502)
+        self.assertIn("invalid_grant", r.text)
 
     # -- codes
 
