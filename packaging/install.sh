@@ -29,6 +29,7 @@ if [ -d images ]; then
 fi
 put 755 "$to/libexec/carrel" packaging/users.sh
 put 644 "$to/share/carrel/presets" packaging/presets/*.policy
+put 644 "$to/share/carrel/providers" packaging/providers/*.conf
 put 644 "$to/share/man/man1" "$BUILD"/man/*.1
 put 644 "$to/share/zsh/site-functions" "$BUILD/man/_carrel"
 install -d "$to/share/bash-completion/completions"

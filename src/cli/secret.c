@@ -104,16 +104,6 @@ char *secret_memory(struct cli *cli)
 
 /* --- set --- */
 
-/* prefix + name + suffix, and the project if there is one. */
-static void target_of(struct cli *cli, char out[TARGET_CAP], const char *prefix,
-		      const char *name, const char *suffix)
-{
-	server_target(cli, out, prefix, name);
-	if (strlen(out) + strlen(suffix) >= TARGET_CAP)
-		fail(cli, "the name is too long");
-	memcpy(out + strlen(out), suffix, strlen(suffix) + 1);
-}
-
 static void add_project(struct cli *cli, char out[TARGET_CAP],
 			const char *project)
 {
@@ -125,6 +115,16 @@ static void add_project(struct cli *cli, char out[TARGET_CAP],
 	if (strlen(out) + strlen(more) >= TARGET_CAP)
 		fail(cli, "the names are too long");
 	memcpy(out + strlen(out), more, strlen(more) + 1);
+}
+
+void secret_target(struct cli *cli, char *out, const char *name,
+		   const char *suffix, const char *project)
+{
+	server_target(cli, out, "/v1/secrets/", name);
+	if (strlen(out) + strlen(suffix) >= TARGET_CAP)
+		fail(cli, "the name is too long");
+	memcpy(out + strlen(out), suffix, strlen(suffix) + 1);
+	add_project(cli, out, project);
 }
 
 static void get_key(struct cli *cli, const char *project,
@@ -164,8 +164,7 @@ json_t *secret_put(struct cli *cli, const struct secret *s, const char *project,
 	buf_puts(&body, dump ? dump : "");
 	free(dump);
 	json_decref(j);
-	target_of(cli, target, "/v1/secrets/", s->name, "");
-	add_project(cli, target, project);
+	secret_target(cli, target, s->name, "", project);
 	answer = server_get(cli, "PUT", target, &body);
 	buf_done(&sealed);
 	buf_done(&text);
@@ -402,8 +401,7 @@ static int secret_show(struct cli *cli, int argc, char **argv)
 	json_t *j;
 
 	name = one_name(cli, table, argc, argv);
-	target_of(cli, target, "/v1/secrets/", name, "");
-	add_project(cli, target, project);
+	secret_target(cli, target, name, "", project);
 	j = server_get(cli, "GET", target, NULL);
 	if (json)
 		print_json(j);
@@ -428,8 +426,7 @@ static int secret_rm(struct cli *cli, int argc, char **argv)
 	if (n == 0)
 		cli_usage_error(cli, "which secret?");
 	for (i = 1; i <= n; i++) {
-		target_of(cli, target, "/v1/secrets/", argv[i], "");
-		add_project(cli, target, project);
+		secret_target(cli, target, argv[i], "", project);
 		json_decref(server_get(cli, "DELETE", target, NULL));
 	}
 	return 0;
@@ -447,8 +444,7 @@ static int secret_code(struct cli *cli, int argc, char **argv)
 	json_t *j;
 
 	name = one_name(cli, table, argc, argv);
-	target_of(cli, target, "/v1/secrets/", name, "/code");
-	add_project(cli, target, project);
+	secret_target(cli, target, name, "/code", project);
 	j = server_get(cli, "POST", target, NULL);
 	clean_text(code, sizeof(code), show_str(j, "code"));
 	puts(code);
@@ -470,6 +466,17 @@ const struct verb secret_verbs[] = {
 	  " secret set github --host api.example.com --env GITHUB_TOKEN "
 	  "< token\n" PRODUCT " run --secret github --policy research -- curl "
 	  "https://api.example.com/user\n" },
+	{ .name = "connect",
+	  .fn = secret_connect,
+	  .args = "[OPTIONS] PROVIDER",
+	  .help = "make a secret of a person's consent in a browser (OAuth 2)",
+	  .notes = "A file with authorize_url, token_url, hosts and, if need "
+		   "be, client_id, scope and\n"
+		   "parameters (KEY = VALUE) describes a provider. The door "
+		   "fetches and renews the\n"
+		   "tokens.",
+	  .examples = PRODUCT " secret connect example --file example.conf "
+			      "--client-id 4711 --env EXAMPLE_TOKEN\n" },
 	{ .name = "ls",
 	  .fn = secret_ls,
 	  .args = "[OPTIONS]",

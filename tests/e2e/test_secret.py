@@ -4,11 +4,13 @@ ones, and nobody else ever sees them."""
 import base64
 import hashlib
 import hmac
+import http.client
 import json
 import os
 import re
 import shutil
 import sqlite3
+import subprocess
 import tempfile
 import threading
 import time
@@ -367,6 +369,55 @@ class Secrets(harness.Case):
         r = self.get(box, "https://api.test/")
         self.assertEqual(r.status, 502)
         self.assertIn("invalid_grant", r.text)
+
+    def test_connect(self):
+        """A person's consent: the code goes sealed to the door, which is the
+        only one to see a token."""
+        form = {}
+
+        def endpoint(r):
+            form.update(urllib.parse.parse_qsl(r.body.decode()))
+            return answer('{"access_token": "consented-token"}')
+        self.other.handler = endpoint
+        file = f"{self.i.dir}/provider.conf"
+        with open(file, "w") as f:
+            f.write("# a provider\nauthorize_url = https://login.test/go?x=1\n"
+                    "token_url = https://other.test/token\n"
+                    "hosts = api.test\nscope = read write\n")
+        p = self.i.popen("secret", "connect", "acme", "--file", file,
+                         "--client-id", "me", stdin=subprocess.DEVNULL)
+        self.addCleanup(self.i.cli, "secret", "rm", "acme")
+        self.addCleanup(p.kill)
+        line = next(x for x in iter(p.stderr.readline, b"")
+                    if x.startswith(b"https://"))
+        p.stderr.readline()
+        url = urllib.parse.urlsplit(line.decode().strip())
+        q = dict(urllib.parse.parse_qsl(url.query))
+        self.assertEqual((url.netloc, q["x"], q["response_type"], q["scope"]),
+                         ("login.test", "1", "code", "read write"))
+        back = urllib.parse.urlsplit(q["redirect_uri"])
+
+        def come_back(**more):
+            c = http.client.HTTPConnection(back.hostname, back.port, timeout=20)
+            c.request("GET", f"{back.path}?{urllib.parse.urlencode(more)}")
+            r = c.getresponse()
+            c.close()
+            return r.status
+        # Not the answer to our question.
+        self.assertEqual(come_back(code="evil", state="x" * 43), 404)
+        self.assertEqual(come_back(code="the-code", state=q["state"]), 200)
+        out, err = p.communicate(timeout=60)
+        self.assertEqual(p.returncode, 0, err)
+        self.assertIn(b"acme is connected", out)
+        self.assertEqual((form["code"], form["client_id"], form["redirect_uri"]),
+                         ("the-code", "me", q["redirect_uri"]))
+        hashed = hashlib.sha256(form["code_verifier"].encode()).digest()
+        self.assertEqual(base64.urlsafe_b64encode(hashed).decode().rstrip("="),
+                         q["code_challenge"])
+        box = self.box("acme")
+        self.get(box, "https://api.test/")
+        self.assertEqual(self.web.requests[-1].header("Authorization"),
+                         "Bearer consented-token")
 
     # -- codes
 
