@@ -267,8 +267,8 @@ static int secret_set(struct cli *cli, int argc, char **argv)
 	struct set_options o = { 0 };
 	const struct opt table[] = {
 		{ "host", 0, OPT_LIST, &o.hosts, "HOST",
-		  "where it may go: a name, *.NAME, with a :PORT if need be; "
-		  "https alone, unless http:// is in front" },
+		  "where it may go: [http://]NAME[:PORT] or *.NAME; else "
+		  "https" },
 		{ "header", 0, OPT_TEXT, &o.header, "LINE",
 		  "the field it fills ('Authorization: Bearer {}')" },
 		{ "basic", 0, OPT_TEXT, &o.basic, "USER",

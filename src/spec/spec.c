@@ -177,8 +177,7 @@ const struct spec_field spec_fields[] = {
 	  .flags = SPEC_PATCH,
 	  AT(policy),
 	  .arg = "POLICY",
-	  .help = "policy of what it may reach, or a file with one (a path "
-		  "with a /)" },
+	  .help = "policy of what it may reach, or a file: ./NAME" },
 	{ .name = "allow",
 	  .kind = SPEC_LIST,
 	  .flags = SPEC_PATCH | SPEC_COMMAS,
