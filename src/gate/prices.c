@@ -53,7 +53,7 @@ static int read_price(const char *s, uint64_t *out)
 static int add_host(struct prices *p, char **w, unsigned n, struct err *e)
 {
 	struct host_model *h = &p->hosts[p->n_hosts];
-	const char *name = w[1];
+	const char *name;
 	bool address = false;
 	unsigned s = 0;
 
@@ -62,6 +62,7 @@ static int add_host(struct prices *p, char **w, unsigned n, struct err *e)
 	if (p->n_hosts == PRICES_HOSTS_MAX)
 		return err_set(e, E2BIG, "more than %d hosts",
 			       PRICES_HOSTS_MAX);
+	name = w[1];
 	h->host.kind = HOST_NAME;
 	if (strncmp(name, "*.", 2) == 0) {
 		h->host.kind = HOST_BELOW;
@@ -104,7 +105,7 @@ static int add_price(struct prices *p, char **w, unsigned n, struct err *e)
 
 static int read_line(struct prices *p, char *line, struct err *e)
 {
-	char *w[WORDS + 1], *save = NULL, *s;
+	char *w[WORDS + 1] = { 0 }, *save = NULL, *s;
 	unsigned n = 0;
 
 	line[strcspn(line, "#")] = '\0';
