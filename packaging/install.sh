@@ -45,6 +45,7 @@ presets="#presets_dir = /usr/local/share/carrel/presets"
 [ "$PREFIX" = /usr/local ] || presets="presets_dir = $PREFIX/share/carrel/presets"
 sed -e "s|^@LIBEXEC@\$|$libexec|" -e "s|^@PRESETS@\$|$presets|" packaging/carrel.conf.in >"$etc/carrel.conf.example"
 [ -e "$etc/carrel.conf" ] || cp "$etc/carrel.conf.example" "$etc/carrel.conf"
+[ -e "$etc/models.conf" ] || install -m 644 packaging/models.conf "$etc/models.conf"
 
 install -d "$to/lib/systemd/system"
 sed "s|@PREFIX@|$PREFIX|g" packaging/carrel.service.in \

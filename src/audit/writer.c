@@ -17,7 +17,7 @@ enum {
 	WAIT_MS = 5000,         /* for the disk */
 	SHRINK_BYTES = 1 << 20, /* a spool that is worth it */
 	STUCK_MAX = 3,          /* connections without progress */
-	LATE_MS = 3000,         /* a record that nobody took */
+	LATE_MS = 5000,         /* a record that nobody took */
 };
 
 static void try_connect(struct log_writer *w);

@@ -99,9 +99,9 @@ class Egress(harness.Case):
         self.assertLess(first["seq"], done["seq"])
         self.assertEqual(denied["data"]["host"], "evil.test")
         self.assertNotIn("hush", json.dumps(got))
-        shown = self.i.cli("log", self.box, check=0).out
         for kind in ("sandbox.create", "egress.request", "egress.denied"):
-            self.assertIn(kind, shown)
+            wait_for(f"{kind} is shown", lambda kind=kind: kind in self.i.cli(
+                "log", self.box, check=0).out, 10 * SLOW)
         self.assertVerified()
 
     def test_before_it_happens(self):
