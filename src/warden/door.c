@@ -35,7 +35,8 @@ enum {
 	DNS_PORT = 53,
 	NO_PORT = 1, /* tcp must be bound to something that nobody misses */
 	BACKLOG = 1024,
-	FDS_SPARE = 512, /* the warden's own, launches before all */
+	ROOM = 128 * 1024, /* for what a connection sent and nobody read yet */
+	FDS_SPARE = 512,   /* the warden's own, launches before all */
 };
 
 static const struct kind {
@@ -96,6 +97,12 @@ static int set_up_all(int fd, const struct kind *k, int family)
 /* The gate is not allowed to set options; what is accepted inherits these. */
 static int set_up(int fd, const struct kind *k, int family)
 {
+	const int room = ROOM;
+
+	/* Said once, it stays so: memory of the host's, not of the sandbox's,
+	 * would grow up to tcp_rmem for each. */
+	if (setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &room, sizeof(room)) < 0)
+		return -1;
 	/* Not for UDP: then others could take the port away. */
 	if (k->type == SOCK_STREAM &&
 	    (turn_on(fd, SOL_SOCKET, SO_REUSEADDR) < 0 ||

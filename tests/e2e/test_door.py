@@ -326,6 +326,25 @@ class Inside(harness.Case):
         self.assertEqual(self.i.sh(fork, script).out, self.i.sh(box, script).out)
 
 
+class Squatter(harness.Case):
+    def test_who_has_the_port_harms_itself(self):
+        box = self.i.create()
+        self.i.sh(box, "nc -ll -p 3128 -e true >/dev/null 2>&1 </dev/null &")
+        wait_for("a server inside", lambda: ":0C38" in
+                 self.i.sh(box, "cat /proc/net/tcp /proc/net/tcp6").out.upper(),
+                 10 * SLOW)
+        p = self.i.cli("update", box, "--rule", "allow GET http://api.test/*")
+        self.assertEqual(p.returncode, 1)
+        self.assertIn("port 3128 is taken", p.err)
+        # There is no way past the door that does not stand...
+        p = self.i.sh(box, "env -i PATH=$PATH wget -qO- http://203.0.113.9/ 2>&1")
+        self.assertIn("Network is unreachable", p.out)
+        self.i.sh(box, "killall nc")
+        # ...until it does.
+        wait_for("the door", lambda: self.i.api("GET", f"/v1/sandboxes/{box}")
+                 .json["door"]["up"], 20 * SLOW)
+
+
 class Through(harness.Case):
     """Programs that know nothing of a door."""
 
