@@ -276,8 +276,7 @@ static int secret_set(struct cli *cli, int argc, char **argv)
 		{ "query", 0, OPT_TEXT, &o.query, "PARAMETER",
 		  "the value is a parameter of the address" },
 		{ "aws", 0, OPT_TEXT, &o.aws, "KEYID",
-		  "the value signs requests to AWS (a second line: the token "
-		  "of a session)" },
+		  "it signs requests to AWS (a second line: a session token)" },
 		{ "region", 0, OPT_TEXT, &o.region, "REGION", "of AWS" },
 		{ "service", 0, OPT_TEXT, &o.service, "SERVICE",
 		  "of AWS, as in s3" },
