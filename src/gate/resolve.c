@@ -220,7 +220,8 @@ static void take_v6(struct resolve *q, const unsigned char *p, int n)
 
 /* Is it the answer to our question? It repeats the question; only the case of
  * its letters may be another. */
-static bool is_ours(const struct question *q, const unsigned char *p, size_t n)
+static bool is_reply_to(const struct question *q, const unsigned char *p,
+			size_t n)
 {
 	const unsigned char *own = message(q);
 	size_t name = strlen((const char *)own + HEAD) + 1, i;
@@ -281,7 +282,7 @@ static void read_udp(struct question *q)
 		return;
 	}
 	/* Not ours: somebody guesses. The right one may still come. */
-	if ((size_t)n > sizeof(p) || !is_ours(q, p, (size_t)n))
+	if ((size_t)n > sizeof(p) || !is_reply_to(q, p, (size_t)n))
 		return;
 	if (p[2] & TRUNCATED) {
 		q->tcp = true;
@@ -311,7 +312,7 @@ static void read_tcp(struct question *q)
 	n = (size_t)p[0] << 8 | p[1];
 	if (n <= ANSWER_MAX && buf_len(&q->in) < LENGTH + n)
 		return;
-	if (n <= ANSWER_MAX && is_ours(q, p + LENGTH, n) &&
+	if (n <= ANSWER_MAX && is_reply_to(q, p + LENGTH, n) &&
 	    take_answer(q, p + LENGTH, n))
 		answered(q);
 	else
