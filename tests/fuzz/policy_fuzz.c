@@ -51,13 +51,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 	memcpy(url, text, len);
 	text += end ? len + 1 : len;
 	n -= end ? len + 1 : len;
-	if (policy_parse(&p, text, n, &e) == 0) {
+	if (policy_read(&p, text, n, &e) == 0) {
 		same(&p);
 		if (url_read(&u, url, &e) == 0) {
+			struct denied denied = { 0 };
 			struct request q = { u.scheme, u.host, u.port, "GET",
 					     u.path };
 
 			(void)policy_decide(&p, &q);
+			/* What may be asked for has a name that is known. */
+			if (policy_decide(&p, &q).verdict != VERDICT_DENY)
+				assert(policy_knows_host(&p, u.host, u.port,
+							 &denied) > 0);
 			q.method = q.path = NULL;
 			(void)policy_decide(&p, &q);
 		}
