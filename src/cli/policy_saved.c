@@ -8,9 +8,8 @@
 #include "cli/show.h"
 #include "http/target.h"
 
-/* /v1/policies/NAME?project=PROJECT */
-static void policy_target(struct cli *cli, const char *name,
-			  const char *project, struct buf *out)
+void policy_target(struct cli *cli, const char *name, const char *project,
+		   struct buf *out)
 {
 	char target[TARGET_CAP];
 

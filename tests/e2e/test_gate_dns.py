@@ -335,7 +335,15 @@ class Change(Case):
         self.assertIn("allow GET,POST http://api.test\n", short)
         # It is one, and allows just that.
         self.set("learned", text)
-        again = self.i.create(policy="learned")
+        again = self.i.create(policy="learned", allow=["debian"])
+        for url, code, says in (
+                ("http://api.test/a", 0, "allow: policy learned, line 2: "
+                 "allow GET http://api.test/a"),
+                ("http://a.debian.org/", 0, "allow: preset debian, line 2: "
+                 "allow GET,HEAD *.debian.org"),
+                ("http://api.test/z", 1, "deny: no rule matches")):
+            r = self.i.cli("policy", "test", "--sandbox", again, url)
+            self.assertEqual((r.returncode, r.out), (code, says + "\n"), r.err)
         r = self.i.sh(again, "wget -q -O - http://api.test/a; "
                       "wget -O - http://api.test/z")
         self.assertIn('"target": "/a"', r.out)

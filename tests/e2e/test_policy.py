@@ -60,7 +60,8 @@ class Policy(unittest.TestCase):
         p = self.carrel("test", "--json", "-", "http://x.test/", stdin="")
         self.assertEqual(p.returncode, 1)
         self.assertEqual(json.loads(p.stdout), {
-            "verdict": "deny", "line": None, "rule": None, "private": False,
+            "verdict": "deny", "part": None, "line": None, "rule": None,
+            "private": False,
             "budgets": {}, "over": "deny", "model": None})
 
     def test_both_forms(self):
