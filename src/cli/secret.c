@@ -281,8 +281,8 @@ static int secret_set(struct cli *cli, int argc, char **argv)
 		{ "service", 0, OPT_TEXT, &o.service, "SERVICE",
 		  "of AWS, as in s3" },
 		{ "oauth2", 0, OPT_FLAG, &o.oauth2, NULL,
-		  "tokens are fetched; the value is the client's secret and, "
-		  "on a second line, a refresh token" },
+		  "tokens are fetched; the client's secret, then a refresh "
+		  "token" },
 		{ "token-url", 0, OPT_TEXT, &o.token_url, "URL",
 		  "where tokens are fetched" },
 		{ "client-id", 0, OPT_TEXT, &o.client_id, "ID",
