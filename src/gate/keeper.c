@@ -161,19 +161,41 @@ static void tell_keys(struct kept_door *d, const char *project)
 	keys_done(&keys);
 }
 
+static bool take_from(struct kept_door *d, const char *label, const char *id)
+{
+	char path[NAME_CAP + 8 + ID_CAP + 1];
+
+	snprintf(path, sizeof(path), "%.*s/%s", NAME_CAP + 7, label, id);
+	return renameat(d->k->setup->state_fd, path, d->state_fd, id) == 0;
+}
+
 /*
- * A project that gets a door of its own takes along what its sandboxes have
- * used so far. Ids are known to nobody else.
+ * A project that gets a door of its own, or has none any more, takes along what
+ * its sandboxes have used so far. Ids are known to nobody else.
  */
 static void move_here(struct kept_door *d, const char *id)
 {
-	char from[NAME_CAP + 8], path[NAME_CAP + 8 + ID_CAP + 1];
+	char shared[NAME_CAP + 8];
+	AUTO_DIR DIR *dir = NULL;
+	struct dirent *x;
+	int fd;
 
-	if (!*d->name)
+	door_label("", shared);
+	if (*d->name) {
+		(void)take_from(d, shared, id);
 		return;
-	door_label("", from);
-	snprintf(path, sizeof(path), "%s/%s", from, id);
-	(void)renameat(d->k->setup->state_fd, path, d->state_fd, id);
+	}
+	fd = openat(d->k->setup->state_fd, ".",
+		    O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	dir = fd < 0 ? NULL : fdopendir(fd);
+	if (!dir) {
+		auto_close(&fd);
+		return;
+	}
+	while ((x = readdir(dir)))
+		if (*x->d_name != '.' && strcmp(x->d_name, shared) != 0 &&
+		    take_from(d, x->d_name, id))
+			return;
 }
 
 /* A door that was taken over must not fill the disk. */

@@ -73,6 +73,13 @@ class Case(harness.Case):
         except OSError:
             return False
 
+    def counted(self, box, n):
+        """What its door has counted, when that is so many requests."""
+        def look():
+            used = self.look(box)["door"].get("egress", {})
+            return used.get("requests") == n and used
+        return wait_for(f"{n} requests are counted", look, 10 * SLOW)
+
     def gate_ends(self):
         """kill -9 of the keeper and all that is its."""
         old = set(self.i.pids()["carrel-gate"])
@@ -92,6 +99,7 @@ class Life(Case):
         run = self.i.cli("run", "--rule", ALLOW[0], "--", "cat",
                          "/etc/resolv.conf", check=0)
         self.assertEqual(run.out, "nameserver 127.0.0.1\n")
+        self.assertEqual(self.counted(box, 1)["denied"], 1)
 
     def test_changes_are_in_force_when_answered(self):
         box = self.i.create()
@@ -192,6 +200,9 @@ class Life(Case):
         self.stands(box)
         self.works(box)
         self.refused(box)
+        self.counted(box, 5)
+        used, = self.i.api("GET", f"/v1/usage?sandbox={box}").json["usage"]
+        self.assertEqual(used["egress"]["requests"], 5)
 
     def test_no_gate_no_door(self):
         """A create fails, and what runs has no way out."""
