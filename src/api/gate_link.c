@@ -56,8 +56,10 @@ static void out_free(struct out *o)
 
 static void drop_out(struct gate_link *l)
 {
-	while (!list_empty(&l->out))
-		out_free(container_of(l->out.next, struct out, node));
+	struct list *n, *next;
+
+	list_each (n, next, &l->out)
+		out_free(container_of(n, struct out, node));
 	l->n_out = 0;
 }
 
@@ -69,8 +71,10 @@ static void give_up(struct gate_link *l)
 
 static void flush(struct gate_link *l)
 {
-	while (!list_empty(&l->out)) {
-		struct out *o = container_of(l->out.next, struct out, node);
+	struct list *at, *next;
+
+	list_each (at, next, &l->out) {
+		struct out *o = container_of(at, struct out, node);
 		ssize_t n = send_msg_fds(l->io.fd, buf_data(&o->text),
 					 buf_len(&o->text), o->fds, o->n_fds);
 
@@ -128,9 +132,10 @@ static void project_free(struct gate_project *p)
 
 static void drop_projects(struct gate_link *l)
 {
-	while (!list_empty(&l->projects))
-		project_free(container_of(l->projects.next, struct gate_project,
-					  node));
+	struct list *n, *next;
+
+	list_each (n, next, &l->projects)
+		project_free(container_of(n, struct gate_project, node));
 }
 
 static struct gate_project *find_project(struct gate_link *l, const char *name)
@@ -188,8 +193,10 @@ void gate_forget(struct gate_link *l, const char *id, bool ended)
 
 static void send_all_gone(struct gate_link *l)
 {
-	while (!list_empty(&l->gone)) {
-		struct gone *g = container_of(l->gone.next, struct gone, node);
+	struct list *n, *next;
+
+	list_each (n, next, &l->gone) {
+		struct gone *g = container_of(n, struct gone, node);
 
 		send_gone(l, g->id, g->ended);
 		list_del(&g->node);

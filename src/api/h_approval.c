@@ -220,7 +220,7 @@ static void on_body(struct http_conn *c, char *body, size_t n, void *owner)
 		p = find(w, &e);
 	if (p && p->deciding)
 		err_set(&e, EBUSY, "somebody is deciding about it right now");
-	if (e.code)
+	if (!p || e.code)
 		refuse(w, &e);
 	else
 		decide(w, p);
