@@ -493,8 +493,7 @@ int box_tell(struct sandbox *s, const char *spec, struct err *e)
 
 int box_save(struct sandbox *s, struct err *e)
 {
-	AUTO_FREE char *spec = box_spec_text(s);
-	struct sandbox_row row = row_of(s, spec);
+	struct sandbox_row row = row_of(s, box_spec_shown(s));
 	int r = registry_sandbox_update(&s->api->registry, &row, e);
 
 	api_registry_touched(s->api);
