@@ -2,9 +2,10 @@
  * Routes of a sandbox's network: every address is its own, so that a packet to
  * anywhere ends at a socket inside, and there is nowhere else to go.
  */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <linux/rtnetlink.h>
-#include <netinet/in.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -18,13 +19,19 @@ struct route_msg {
 	struct rtmsg route;
 	struct rtattr out;
 	int index;
+	/* IPv4 alone: what has no address of its own would take the one that
+	 * it connects to, and with the same port for both meet itself. */
+	struct rtattr from;
+	struct in_addr loopback;
 };
 
-/* `ip route replace local default dev lo` */
+/* `ip route replace local default dev lo [src 127.0.0.1]` */
 static int ask(int fd, unsigned char family)
 {
+	const size_t n = family == AF_INET ? sizeof(struct route_msg)
+					   : offsetof(struct route_msg, from);
 	struct route_msg m = {
-		.head = { .nlmsg_len = sizeof(m),
+		.head = { .nlmsg_len = (uint32_t)n,
 			  .nlmsg_type = RTM_NEWROUTE,
 			  .nlmsg_flags = NLM_F_REQUEST | NLM_F_ACK |
 					 NLM_F_CREATE | NLM_F_REPLACE },
@@ -36,6 +43,9 @@ static int ask(int fd, unsigned char family)
 		.out = { .rta_len = sizeof(m.out) + sizeof(m.index),
 			 .rta_type = RTA_OIF },
 		.index = LO_INDEX,
+		.from = { .rta_len = sizeof(m.from) + sizeof(m.loopback),
+			  .rta_type = RTA_PREFSRC },
+		.loopback = { htonl(INADDR_LOOPBACK) },
 	};
 	/* The answer has the request behind it. */
 	struct {
@@ -44,7 +54,7 @@ static int ask(int fd, unsigned char family)
 		struct route_msg asked;
 	} answer;
 
-	if (send(fd, &m, sizeof(m), 0) != (ssize_t)sizeof(m))
+	if (send(fd, &m, n, 0) != (ssize_t)n)
 		return -errno;
 	/* The kernel answers before send() returns. */
 	if (recv(fd, &answer, sizeof(answer), MSG_DONTWAIT) <

@@ -102,10 +102,20 @@ class Door(Case):
                 got = self.accept(self.tcp)
                 want = address if ":" in address else f"::ffff:{address}"
                 self.assertEqual(got.getsockname()[:2], (want, port))
+                # Not its own address, or it could connect to itself.
+                self.assertIn(got.getpeername()[0], ("::1", "::ffff:127.0.0.1"))
                 s.sendall(b"hello")
                 self.assertEqual(got.recv(9), b"hello")
                 got.sendall(b"well")
                 self.assertEqual(s.recv(9), b"well")
+
+    def test_nobody_meets_itself(self):
+        """With the same address and port on both sides it would."""
+        for address in ("203.0.113.9", "2001:db8::5"):
+            s = self.inside(address)
+            s.bind(("", 50000))
+            s.connect((address, 50000))
+            self.accept(self.tcp)
 
     def test_the_proxy(self):
         s = self.inside("127.0.0.1")

@@ -102,7 +102,7 @@ static void test_refused(void)
 	buf_puts(&run_in, CERT_A);
 	CHECK(FAILS(EINVAL, "resolv.conf", "host.door", "root"));
 	unlink("root/etc/resolv.conf");
-	CHECK(truncate(BUNDLE, 9 << 20) == 0);
+	CHECK(truncate(BUNDLE, 3 << 20) == 0);
 	buf_puts(&run_in, CERT_A);
 	CHECK(FAILS(EINVAL, "ca-certificates.crt", "host.door", "root"));
 	unlink(BUNDLE);

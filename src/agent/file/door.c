@@ -34,7 +34,7 @@
 
 enum {
 	PEM_MAX = 16 * 1024,
-	BUNDLE_MAX = 8 << 20,
+	BUNDLE_MAX = 2 << 20, /* some of it is in memory twice */
 	SMALL_MAX = 64 * 1024,
 };
 

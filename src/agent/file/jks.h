@@ -6,7 +6,7 @@
 
 #include "base/buf.h"
 
-enum { JKS_MAX = 4 << 20 }; /* bytes of a store that is looked at */
+enum { JKS_MAX = 1 << 20 }; /* bytes of a store that is looked at */
 
 /*
  * The store in `out`, with this certificate (DER) under `alias` in place of
