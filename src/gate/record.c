@@ -3,8 +3,9 @@
  * JSON library, and what comes from strangers (hosts, paths, reasons) passes
  * through record_string() alone.
  *
- * A second is the measure of denials: each sandbox has some in it, the rest
- * are counted and told when it is over.
+ * A second is the measure of what a sandbox can cause without anything leaving
+ * (denials, events): it has some in it, the rest are counted and told when it
+ * is over.
  */
 #include "gate/record.h"
 
@@ -24,15 +25,16 @@ enum {
 	POKE_MS = 20,
 	DENIED_MS = 1000,
 	DENIED_EACH = 10,   /* of a sandbox in that time */
+	EVENTS_EACH = 50,   /* the same, of other events */
 	DENIED_BOXES = 256, /* that are told apart; the others share */
 	TEXT_MAX = 1024,    /* of a path, a reason */
 };
 
-/* Denials of a sandbox in this second. */
+/* Of a sandbox, in this second. */
 struct denials {
 	char box[ID_CAP], project[NAME_CAP]; /* "": several */
-	unsigned written;
-	uint64_t left_out;
+	unsigned written, events;
+	uint64_t left_out, events_left_out;
 };
 
 struct recorder {
@@ -245,12 +247,18 @@ static void on_second(struct timer *t)
 	for (i = 0; i < r->n_denials; i++) {
 		const struct denials *d = &r->denials[i];
 
-		if (d->left_out == 0)
-			continue;
-		begin(&b, "egress.denied", d->box, d->project);
-		buf_printf(&b, "\"left_out\":%llu",
-			   (unsigned long long)d->left_out);
-		put_or_count(r, &b);
+		if (d->left_out > 0) {
+			begin(&b, "egress.denied", d->box, d->project);
+			buf_printf(&b, "\"left_out\":%llu",
+				   (unsigned long long)d->left_out);
+			put_or_count(r, &b);
+		}
+		if (d->events_left_out > 0) {
+			begin(&b, "egress.limited", d->box, d->project);
+			buf_printf(&b, "\"events\":%llu",
+				   (unsigned long long)d->events_left_out);
+			put_or_count(r, &b);
+		}
 	}
 	r->n_denials = 0;
 }
@@ -300,6 +308,18 @@ void record_denied(struct gate *g, const struct egress *x, const char *why)
 
 /* --- anything else --- */
 
+static bool event_fits(struct recorder *r, const struct box *box)
+{
+	struct denials *d = denials_of(r, box);
+
+	if (d->events >= EVENTS_EACH) {
+		d->events_left_out++;
+		return false;
+	}
+	d->events++;
+	return true;
+}
+
 int record_event(struct gate *g, const struct box *box, const char *type,
 		 const char *json, struct err *e)
 {
@@ -308,6 +328,10 @@ int record_event(struct gate *g, const struct box *box, const char *type,
 
 	if (record_ready(g, e) < 0)
 		return -e->code;
+	if (box && !event_fits(g->record, box))
+		return err_set(e, EAGAIN,
+			       "too much at once for the log: try again in a "
+			       "second");
 	begin(&b, type, box ? box->id : NULL, project_of(box));
 	buf_puts(&b, json);
 	n = put(g->record, &b);

@@ -48,7 +48,8 @@ struct egress_end {
 void record_done(struct gate *g, const struct egress *x,
 		 const struct egress_end *end);
 /* Anything else: "approval.ask", "secret.echo", "canary.found",
- * "budget.over"... `json` is an object without its braces: "\"name\":\"x\"". */
+ * "budget.over"... `json` is an object without its braces: "\"name\":\"x\"".
+ * EAGAIN: the sandbox (`b` may be NULL: none) causes too many of them. */
 int record_event(struct gate *g, const struct box *b, const char *type,
 		 const char *json, struct err *e) MUST_CHECK;
 /* Appends a JSON string with its quotes. */

@@ -118,32 +118,32 @@ class Egress(harness.Case):
         self.assertEqual(seen, [True] * 5)
 
     def test_no_scribe_no_egress(self):
+        """It is waited for, not for long, and nothing leaves meanwhile."""
         self.assertEqual(self.inside.get("http://api.test/").status, 200)
+        got = []
+
+        def ask(fn, *args):
+            t = threading.Thread(target=lambda: got.append(fn(*args)))
+            t.start()
+            return t
         os.kill(self.i.daemon.pid, signal.SIGSTOP)  # it starts no other
         try:
-            self.i.kill_role("carrel-scribe")
-            r = wait_for("the door is shut", lambda: (
-                lambda r: r if r.status == 503 else None)(
-                    self.inside.get("http://api.test/")), 10 * SLOW)
-            self.assertEqual(r.reason, "log")
-            self.assertIn("the log does not answer", r.text)
+            pid = self.i.kill_role("carrel-scribe")
+            wait_for("it is dead", lambda: harness.read(
+                f"/proc/{pid}/stat", ") Z").rpartition(") ")[2][0] == "Z",
+                10 * SLOW)
             n = len(self.api.requests)
-            self.assertEqual(self.inside.get("http://api.test/").status, 503)
-            self.assertEqual(self.inside.tunnel("api.test")[1].status, 503)
+            asked = [ask(self.inside.get, "http://api.test/away")
+                     for _ in range(3)]
+            asked.append(ask(lambda: self.inside.tunnel("api.test")[1]))
+            for t in asked:
+                t.join()
+            self.assertEqual([r.status for r in got], [503] * 4)
             self.assertEqual(len(self.api.requests), n)
         finally:
             os.kill(self.i.daemon.pid, signal.SIGCONT)
-        wait_for("the door is open again", lambda: self.inside.get(
-            "http://api.test/").status == 200, 20 * SLOW)
-
-    def test_a_scribe_that_hangs(self):
-        pid = self.i.pids()["carrel-scribe"][0]
-        os.kill(pid, signal.SIGSTOP)
-        try:
-            wait_for("the door is shut", lambda: self.inside.get(
-                "http://api.test/").status == 503, 20 * SLOW, 0.2)
-        finally:
-            os.kill(pid, signal.SIGCONT)
+        self.assertEqual({r.reason for r in got}, {"log"})
+        self.assertIn("the log does not answer", got[0].text)
         wait_for("the door is open again", lambda: self.inside.get(
             "http://api.test/").status == 200, 20 * SLOW)
 
@@ -204,6 +204,46 @@ class Egress(harness.Case):
         self.assertLess(len([e for e in got if e["type"] == "egress.denied"]),
                         n / 2)
         self.assertIn("left_out", json.dumps(got))
+
+    def test_a_flood_of_events(self):
+        """Who asks and goes away, again and again, is written up to a point."""
+        box = self.i.create(rules=["ask * http://api.test"])
+        inside = Inside(self.i, box)
+        self.addCleanup(inside.close)
+        for _ in range(300):
+            with inside.connect() as s:
+                s.sendall(b"GET http://api.test/ HTTP/1.1\r\nHost: api.test\r\n\r\n")
+        self.box = box
+
+        def rest(got):
+            return any(e["type"] in ("approval.ask", "egress.limited") for e in got)
+        self.until("some are there", rest)
+        # A last one: behind it all that came before is written.
+        wait_for("one is asked for", lambda: inside.connect().sendall(
+            b"GET http://api.test/last HTTP/1.1\r\nHost: api.test\r\n\r\n"
+        ) is None and any(e["data"].get("path") == "/last"
+                          for e in self.entries()), 20 * SLOW, 0.5)
+        seconds = [e["time"][:19] for e in self.entries()
+                   if e["type"] == "approval.ask"]
+        for second in set(seconds):
+            self.assertLessEqual(seconds.count(second), 100)
+
+    def test_a_spool_that_is_lost(self):
+        """Numbers go on behind the log's."""
+        self.assertEqual(self.inside.get("http://api.test/1").status, 200)
+        self.until("it is there", len)
+        for top, _, names in os.walk(f"{self.i.state_dir}/gate/spool"):
+            for name in names:
+                os.unlink(f"{top}/{name}")
+        for pid in self.i.pids()["carrel-gate"]:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        self.assertEqual(self.inside.get("http://api.test/2").status, 200)
+        got = self.until("the other is there", lambda got: any(
+            e["data"].get("path") == "/2" for e in got))
+        numbers = [e["spool"] for e in got]
+        self.assertEqual(numbers, sorted(set(numbers)))
+        self.assertVerified()
 
 
 if __name__ == "__main__":
