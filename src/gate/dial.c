@@ -453,3 +453,19 @@ void dial_start(struct dial *d, dial_fn *done)
 	else if (r > 0)
 		loop_defer(w->loop, &w->later, on_first);
 }
+
+int dial_check(const struct conf *c, struct err *e)
+{
+	struct upstream_proxy proxy;
+	struct resolve_conf resolver;
+
+	if (resolve_conf_read(&resolver, c->resolver, NULL, NULL, e) < 0)
+		return -e->code;
+	resolve_conf_done(&resolver);
+	if (!c->upstream_proxy[0])
+		return 0;
+	if (proxy_read(&proxy, c->upstream_proxy, e) < 0)
+		return -e->code;
+	explicit_bzero(&proxy, sizeof(proxy));
+	return 0;
+}

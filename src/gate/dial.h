@@ -34,6 +34,9 @@ struct dial {
 	struct dial_work *work; /* while it goes on */
 };
 
+/* Are `resolver` and `upstream_proxy` as they should be? For the start. */
+int dial_check(const struct conf *c, struct err *e) MUST_CHECK;
+
 void dial_start(struct dial *d, dial_fn *done);
 void dial_cancel(struct dial *d);
 

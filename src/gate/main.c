@@ -13,6 +13,7 @@
 #include "base/auto.h"
 #include "base/log.h"
 #include "gate/confine.h"
+#include "gate/dial.h"
 #include "gate/gate.h"
 #include "gate/keeper.h"
 #include "gate/prices.h"
@@ -74,7 +75,8 @@ static int load(struct err *e)
 {
 	struct prices *prices = NULL;
 
-	if (prices_read(&prices, setup.conf.models, e) < 0)
+	if (dial_check(&setup.conf, e) < 0 ||
+	    prices_read(&prices, setup.conf.models, e) < 0)
 		return -e->code;
 	gate.prices = prices;
 	/* Without authorities no server is believed: https does not work. */

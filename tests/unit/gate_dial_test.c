@@ -554,6 +554,11 @@ static void test_resolver_setting(void)
 	resolve_conf_done(&c);
 	CHECK(resolve_conf_read(&c, "dns.test", NULL, NULL, &e) == -EINVAL);
 	printf("# %s\n", e.msg);
+	err_clear(&e);
+	CHECK(dial_check(&conf, &e) == 0);
+	snprintf(conf.upstream_proxy, sizeof(conf.upstream_proxy), "ftp://x");
+	CHECK(dial_check(&conf, &e) == -EINVAL);
+	conf.upstream_proxy[0] = '\0';
 }
 
 int main(void)
