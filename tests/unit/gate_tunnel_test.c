@@ -375,16 +375,29 @@ static void test_scans(void)
 	finish();
 }
 
+/* What moved puts the end off; a machine that is slow only does so more. */
 static void test_idle_end(void)
 {
-	tunnel.idle_ms = 60;
-	begin("", "");
-	run(40);
-	say(in_fd, "x");
-	run(40);
-	CHECK(ends == 0 || clock_boot_ms() == 0);
-	CHECK(wait_end() && end_why && strstr(end_why, "nothing moved"));
-	finish();
+	enum { IDLE_MS = 200, TRIES = 20 };
+	uint64_t said = 0;
+	unsigned i;
+
+	for (i = 0; i < TRIES && said == 0; i++) {
+		tunnel.idle_ms = IDLE_MS;
+		begin("", "");
+		run(IDLE_MS / 2);
+		if (ends > 0) { /* too slow for this */
+			finish();
+			continue;
+		}
+		said = clock_boot_ms();
+		say(in_fd, "x");
+		CHECK(wait_end() && end_why);
+		CHECK(strstr(end_why, "nothing moved"));
+		CHECK(clock_boot_ms() - said >= IDLE_MS);
+		finish();
+	}
+	CHECK(said > 0);
 }
 
 static void test_silent_end(void)
