@@ -52,12 +52,13 @@ static void decode(struct buf *b, const char *p, size_t n, bool plus)
 	size_t i;
 
 	for (i = 0; i < n; i++) {
+		bool coded = p[i] == '%' && n - i > 2;
+		int high = coded ? hex_value(p[i + 1]) : -1;
+		int low = coded ? hex_value(p[i + 2]) : -1;
 		char c = p[i];
 
-		if (c == '%' && n - i > 2 && hex_value(p[i + 1]) >= 0 &&
-		    hex_value(p[i + 2]) >= 0) {
-			c = (char)(hex_value(p[i + 1]) << 4 |
-				   hex_value(p[i + 2]));
+		if (high >= 0 && low >= 0) {
+			c = (char)(high * 16 + low);
 			i += 2;
 		} else if (c == '+' && plus) {
 			c = ' ';

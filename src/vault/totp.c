@@ -74,30 +74,35 @@ static int take_hash(struct totp *t, const char *s, size_t n)
 	return 0;
 }
 
+/* `p` has `n` bytes: NAME=VALUE. Others than these do not matter. */
+static int take_parameter(struct totp *t, const char *p, size_t n)
+{
+	const char *eq = memchr(p, '=', n);
+	size_t name = eq ? (size_t)(eq - p) : 0;
+	size_t value = eq ? n - name - 1 : 0;
+
+	if (name == 6 && memcmp(p, "secret", 6) == 0)
+		return take_seed(t, eq + 1, value);
+	if (name == 6 && memcmp(p, "digits", 6) == 0)
+		return take_number(eq + 1, value, 6, 8, &t->digits);
+	if (name == 6 && memcmp(p, "period", 6) == 0)
+		return take_number(eq + 1, value, 5, 600, &t->period);
+	if (name == 9 && memcmp(p, "algorithm", 9) == 0)
+		return take_hash(t, eq + 1, value);
+	return 0;
+}
+
 static int take_address(struct totp *t, const char *s)
 {
-	const char *query = strchr(s, '?');
-	int r = query ? 0 : -EINVAL;
+	const char *p = s + strcspn(s, "?");
+	size_t n;
 
-	while (r == 0 && query && *query) {
-		const char *p = query + 1, *eq = strchr(p, '=');
-		size_t n = strcspn(p, "&"), name, value;
-
-		query = p + n;
-		if (!eq || eq > query)
-			continue;
-		name = (size_t)(eq - p);
-		value = (size_t)(query - eq - 1);
-		if (name == 6 && memcmp(p, "secret", 6) == 0)
-			r = take_seed(t, eq + 1, value);
-		else if (name == 6 && memcmp(p, "digits", 6) == 0)
-			r = take_number(eq + 1, value, 6, 8, &t->digits);
-		else if (name == 6 && memcmp(p, "period", 6) == 0)
-			r = take_number(eq + 1, value, 5, 600, &t->period);
-		else if (name == 9 && memcmp(p, "algorithm", 9) == 0)
-			r = take_hash(t, eq + 1, value);
+	for (; *p; p += n) {
+		n = strcspn(++p, "&");
+		if (take_parameter(t, p, n) < 0)
+			return -EINVAL;
 	}
-	return r == 0 && t->n > 0 ? 0 : -EINVAL;
+	return t->n > 0 ? 0 : -EINVAL;
 }
 
 static int code(const struct totp *t, uint64_t time_s, char out[TOTP_CODE_CAP])
