@@ -14,7 +14,10 @@
 #include "http/target.h"
 #include "vault/totp.h"
 
-enum { BODY_MAX = 16 << 20 /* that is signed */ };
+enum {
+	BODY_MAX = 16 << 20, /* that is signed */
+	TOLD_MAX = 10,       /* canaries of a sandbox in a second */
+};
 
 /* --- words that a sandbox must not send --- */
 
@@ -22,6 +25,8 @@ enum { BODY_MAX = 16 << 20 /* that is signed */ };
 struct box_words {
 	struct scan_set *placeholders, *canaries;
 	struct box_use uses[GATE_USES_MAX]; /* that they were made of */
+	uint64_t told_ms; /* canaries of this second that were written down */
+	unsigned told;
 	struct box_words *older;
 };
 
@@ -89,6 +94,19 @@ static void put_place(struct buf *b, const char *name, const struct request *r)
 	}
 }
 
+/* A sandbox must not fill the log with them. */
+static bool may_tell(struct box *b)
+{
+	struct box_words *w = words_of(b);
+	uint64_t now = clock_boot_ms();
+
+	if (now >= w->told_ms + 1000) {
+		w->told_ms = now;
+		w->told = 0;
+	}
+	return w->told++ < TOLD_MAX;
+}
+
 void inject_canary(struct box *b, const struct request *r, unsigned label,
 		   struct err *e)
 {
@@ -98,8 +116,8 @@ void inject_canary(struct box *b, const struct request *r, unsigned label,
 
 	put_place(&json, name, r);
 	/* It is refused whether or not that can be written down. */
-	if (record_event(b->gate, b, "canary.found", buf_str(&json), &ignored) <
-	    0)
+	if (may_tell(b) && record_event(b->gate, b, "canary.found",
+					buf_str(&json), &ignored) < 0)
 		err_clear(&ignored);
 	err_set(e, EACCES,
 		"the request carries the canary %s, which nobody may use: an "
