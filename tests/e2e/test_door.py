@@ -111,10 +111,10 @@ class Door(Case):
 
     def test_nobody_meets_itself(self):
         """With the same address and port on both sides it would."""
-        for address in ("203.0.113.9", "2001:db8::5"):
+        for address, port in (("203.0.113.9", 50000), ("2001:db8::5", 50001)):
             s = self.inside(address)
-            s.bind(("", 50000))
-            s.connect((address, 50000))
+            s.bind(("", port))
+            s.connect((address, port))
             self.accept(self.tcp)
 
     def test_the_proxy(self):
