@@ -1,5 +1,8 @@
 #include "api/egress.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 #include "api/api.h"
 #include "base/auto.h"
 #include "base/clock.h"
@@ -35,23 +38,31 @@ static void add(struct gate_count *c, const struct figure *f, uint64_t v)
 }
 
 /* Counters of a life never fall: what does is not believed. */
-void egress_count(struct sandbox *s, const struct gate_count *c)
+static bool raise_counts(struct api *a, struct gate_count *have,
+			 const struct gate_count *c)
 {
-	struct gate_count *total = &s->api->egress;
+	bool any = false;
 	size_t i;
 
 	for (i = 0; i < ARRAY_LEN(figures); i++) {
-		uint64_t old = get(&s->egress.count, &figures[i]);
+		uint64_t old = get(have, &figures[i]);
 		uint64_t now = get(c, &figures[i]);
 
 		if (now <= old || now > INT64_MAX)
 			continue;
-		add(&s->egress.count, &figures[i], now - old);
-		add(total, &figures[i], now - old);
-		s->egress.known = s->egress.dirty = true;
+		add(have, &figures[i], now - old);
+		add(&a->egress, &figures[i], now - old);
+		any = true;
 	}
-	if (s->egress.dirty)
-		meter_touch(s);
+	return any;
+}
+
+void egress_count(struct sandbox *s, const struct gate_count *c)
+{
+	if (!raise_counts(s->api, &s->egress.count, c))
+		return;
+	s->egress.known = s->egress.dirty = true;
+	meter_touch(s);
 }
 
 void egress_resume(struct sandbox *s)
@@ -71,11 +82,11 @@ void egress_resume(struct sandbox *s)
 					       row.cost_micro };
 }
 
-int egress_save(struct sandbox *s, struct err *e)
+static int put(struct api *a, const char *id, const char *project,
+	       const struct gate_count *c, struct err *e)
 {
-	const struct gate_count *c = &s->egress.count;
-	const struct egress_row row = { .sandbox = s->id,
-					.project = s->project,
+	const struct egress_row row = { .sandbox = id,
+					.project = project,
 					.requests = c->requests,
 					.denied = c->denied,
 					.up_bytes = c->up_bytes,
@@ -84,13 +95,74 @@ int egress_save(struct sandbox *s, struct err *e)
 					.tokens_out = c->tokens_out,
 					.cost_micro = c->cost_micro,
 					.updated_ms = clock_wall_ms() };
+
+	return registry_egress_put(&a->registry, &row, e);
+}
+
+int egress_save(struct sandbox *s, struct err *e)
+{
 	int r;
 
 	if (!s->egress.dirty)
 		return 0;
-	r = registry_egress_put(&s->api->registry, &row, e);
+	r = put(s->api, s->id, s->project, &s->egress.count, e);
 	s->egress.dirty = r < 0;
 	return r;
+}
+
+/* --- the last word about one that has ended --- */
+
+struct leaving {
+	struct list node;
+	char id[ID_CAP], project[NAME_CAP];
+	struct gate_count count;
+};
+
+static void drop(struct egress_ends *x, struct leaving *v)
+{
+	list_del(&v->node);
+	x->n--;
+	free(v);
+}
+
+void egress_leave(struct egress_ends *x, const struct sandbox *s)
+{
+	struct leaving *v = xcalloc(1, sizeof(*v));
+
+	memcpy(v->id, s->id, ID_CAP);
+	memcpy(v->project, s->project, sizeof(v->project));
+	v->count = s->egress.count;
+	list_add(&x->all, &v->node);
+	if (++x->n > LEAVING_MAX)
+		drop(x, container_of(x->all.next, struct leaving, node));
+}
+
+void egress_ends_done(struct egress_ends *x)
+{
+	struct list *n, *next;
+
+	list_each (n, next, &x->all)
+		drop(x, container_of(n, struct leaving, node));
+}
+
+void egress_last(struct api *a, struct egress_ends *x, const char *id,
+		 const struct gate_count *c)
+{
+	struct list *n, *next;
+	struct err e = { 0 };
+
+	list_each (n, next, &x->all) {
+		struct leaving *v = container_of(n, struct leaving, node);
+
+		if (strcmp(v->id, id) != 0)
+			continue;
+		if (raise_counts(a, &v->count, c) &&
+		    put(a, v->id, v->project, &v->count, &e) < 0)
+			log_err("sandbox=%s %s, ignoring", id, e.msg);
+		drop(x, v);
+		api_registry_touched(a);
+		return;
+	}
 }
 
 json_t *egress_json(const struct gate_count *c)

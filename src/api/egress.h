@@ -8,7 +8,10 @@
 #include <stdbool.h>
 
 #include "base/err.h"
+#include "base/list.h"
 #include "wire/gate.h"
+
+enum { LEAVING_MAX = 64 };
 
 struct api;
 struct buf;
@@ -28,6 +31,16 @@ void egress_count(struct sandbox *s, const struct gate_count *c);
 void egress_resume(struct sandbox *s);
 /* Writes what has changed; in the transaction of the ledger. */
 int egress_save(struct sandbox *s, struct err *e) MUST_CHECK;
+/* Sandboxes of a door that have ended, and of which it has not said the last
+ * word yet; the oldest are forgotten. */
+struct egress_ends {
+	struct list all;
+	unsigned n;
+};
+void egress_leave(struct egress_ends *x, const struct sandbox *s);
+void egress_ends_done(struct egress_ends *x);
+void egress_last(struct api *a, struct egress_ends *x, const char *id,
+		 const struct gate_count *c);
 /* {"requests", "denied", "up_bytes"...} */
 json_t *egress_json(const struct gate_count *c);
 void egress_metrics(const struct api *a, struct buf *out);

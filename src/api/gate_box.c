@@ -435,6 +435,8 @@ void gate_box_down(struct sandbox *s, bool ended)
 	if (!g)
 		return;
 	s->gate = NULL;
+	if (ended)
+		egress_leave(&g->link->ends, s);
 	gate_forget(g->link, s->id, ended);
 	list_del(&g->node);
 	warden_cancel(&g->call);

@@ -355,6 +355,8 @@ static void take_use(struct gate_link *l, const struct gate_msg *m)
 
 	if (s)
 		egress_count(s, &m->count);
+	else
+		egress_last(l->api, &l->ends, m->id, &m->count);
 }
 
 /* Counters of a sandbox that ended while one of us was away. */
@@ -405,6 +407,7 @@ static void link_end(struct gate_link *l)
 	io_close(&l->api->loop, &l->io);
 	drop_out(l);
 	drop_projects(l);
+	egress_ends_done(&l->ends);
 	list_del(&l->node);
 	loop_defer(&l->api->loop, &l->end, link_free);
 }
@@ -439,6 +442,7 @@ static void link_down(struct gate_link *l, const char *why)
 	drop_out(l);
 	l->ready = false;
 	drop_projects(l);
+	egress_ends_done(&l->ends);
 	timer_set(&a->loop, &l->timer, l->pause_ms, on_timer);
 	l->pause_ms =
 		l->pause_ms * 2 < PAUSE_MAX_MS ? l->pause_ms * 2 : PAUSE_MAX_MS;
@@ -543,6 +547,7 @@ struct gate_link *gate_link_get(struct api *a, const char *door)
 	list_init(&l->waits);
 	list_init(&l->gone);
 	list_init(&l->out);
+	list_init(&l->ends.all);
 	list_add(&a->gates.links, &l->node);
 	/* Before that it would be told to forget what is found in a moment. */
 	if (a->reconciled)

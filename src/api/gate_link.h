@@ -1,6 +1,7 @@
 /* A connection to a door; for gate_*.c, approvals.c and egress.c alone. */
 #pragma once
 
+#include "api/egress.h"
 #include "api/gate.h"
 
 /* A project as a door knows it. */
@@ -26,6 +27,7 @@ struct gate_link {
 	unsigned n_gone;
 	struct list out; /* messages that wait for room */
 	unsigned n_out;
+	struct egress_ends ends;
 	struct deferred end;
 };
 

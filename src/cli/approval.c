@@ -31,7 +31,7 @@ int verb_approvals(struct cli *cli, int argc, char **argv)
 {
 	static const char *const titles[] = { "NUMBER", "SANDBOX", "METHOD",
 					      "URL",    "RULE",    "AGE",
-					      "DENIED" };
+					      "ENDS" };
 	bool json = false, quiet = false;
 	const struct opt table[] = {
 		{ "quiet", 'q', OPT_FLAG, &quiet, NULL, "only numbers" },

@@ -84,6 +84,20 @@ void show_until(const json_t *j, const char *key, char out[SHOW_CAP])
 	}
 }
 
+void show_egress(const json_t *j, char out[SHOW_CAP])
+{
+	const json_t *e = json_object_get(j, "egress");
+	char up[SHOW_CAP], down[SHOW_CAP];
+
+	if (!e) {
+		snprintf(out, SHOW_CAP, "-");
+		return;
+	}
+	show_size(e, "up_bytes", up);
+	show_size(e, "down_bytes", down);
+	snprintf(out, SHOW_CAP, "%.30s up, %.30s down", up, down);
+}
+
 void show_id(const json_t *j, const char *key, char out[SHOW_CAP])
 {
 	snprintf(out, SHOW_CAP, "%.*s", ID_SHOWN, show_str(j, key));

@@ -20,6 +20,8 @@ uint64_t stamp_ms(const char *stamp);
 /* "5 min" since a stamp; "in 5 min" until it; "-" without one. */
 void show_age(const json_t *j, const char *key, char out[SHOW_CAP]);
 void show_until(const json_t *j, const char *key, char out[SHOW_CAP]);
+/* "1.2 MiB up, 30 MiB down" of its "egress", or "-" without one. */
+void show_egress(const json_t *j, char out[SHOW_CAP]);
 /* The first 12 letters of an id. */
 void show_id(const json_t *j, const char *key, char out[SHOW_CAP]);
 /* `j` as indented lines of "key: value", sizes and times in words. */

@@ -43,9 +43,9 @@ static void cpu_time(const json_t *b, char out[SHOW_CAP])
 
 static int stats_of_all(struct cli *cli, bool json)
 {
-	static const char *const titles[] = { "ID",     "NAME", "CPU TIME",
-					      "MEMORY", "DISK", "PIDS",
-					      "OUTPUT" };
+	static const char *const titles[] = { "ID",     "NAME",  "CPU TIME",
+					      "MEMORY", "DISK",  "PIDS",
+					      "OUTPUT", "EGRESS" };
 	json_t *j = server_get(cli, "GET", "/v1/stats", NULL), *b;
 	struct table t;
 	size_t i;
@@ -53,11 +53,13 @@ static int stats_of_all(struct cli *cli, bool json)
 	table_init(&t, titles, ARRAY_LEN(titles));
 	json_array_foreach (json_object_get(j, "sandboxes"), i, b) {
 		char id[SHOW_CAP], cpu[SHOW_CAP], memory[SHOW_CAP],
-			disk[SHOW_CAP], pids[SHOW_CAP], output[SHOW_CAP];
+			disk[SHOW_CAP], pids[SHOW_CAP], output[SHOW_CAP],
+			egress[SHOW_CAP];
 		const char *name = show_str(b, "name");
-		const char *cells[] = {
-			id, *name ? name : "-", cpu, memory, disk, pids, output
-		};
+		const char *cells[] = { id,     *name ? name : "-",
+					cpu,    memory,
+					disk,   pids,
+					output, egress };
 
 		show_id(b, "id", id);
 		cpu_time(b, cpu);
@@ -65,6 +67,7 @@ static int stats_of_all(struct cli *cli, bool json)
 		show_size(b, "disk_bytes", disk);
 		show_number(b, "pids", pids);
 		show_size(b, "output_bytes", output);
+		show_egress(b, egress);
 		table_row(&t, cells);
 	}
 	if (json)

@@ -22,21 +22,6 @@ static void show_hours(const json_t *j, const char *key, char out[SHOW_CAP])
 	snprintf(out, SHOW_CAP, "%.3f GiB h", v / 3600 / (1 << 30));
 }
 
-/* "1.2 MiB up, 30 MiB down", or "-". */
-static void show_egress(const json_t *j, char out[SHOW_CAP])
-{
-	const json_t *e = json_object_get(j, "egress");
-	char up[SHOW_CAP], down[SHOW_CAP];
-
-	if (!e) {
-		snprintf(out, SHOW_CAP, "-");
-		return;
-	}
-	show_size(e, "up_bytes", up);
-	show_size(e, "down_bytes", down);
-	snprintf(out, SHOW_CAP, "%.30s up, %.30s down", up, down);
-}
-
 static void print_projects(const json_t *list)
 {
 	static const char *const titles[] = { "PROJECT",  "SANDBOXES",

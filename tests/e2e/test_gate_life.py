@@ -99,7 +99,16 @@ class Life(Case):
         run = self.i.cli("run", "--rule", ALLOW[0], "--", "cat",
                          "/etc/resolv.conf", check=0)
         self.assertEqual(run.out, "nameserver 127.0.0.1\n")
+        # The last second of one that ends counts, too.
+        short = self.make()
+        self.works(short)
+        self.i.rm(short)
+        wait_for("it is counted", lambda: self.used(short) == 1, 10 * SLOW)
         self.assertEqual(self.counted(box, 1)["denied"], 1)
+
+    def used(self, box):
+        row, = self.i.api("GET", f"/v1/usage?sandbox={box}").json["usage"]
+        return row.get("egress", {}).get("requests")
 
     def test_changes_are_in_force_when_answered(self):
         box = self.i.create()
@@ -201,8 +210,7 @@ class Life(Case):
         self.works(box)
         self.refused(box)
         self.counted(box, 5)
-        used, = self.i.api("GET", f"/v1/usage?sandbox={box}").json["usage"]
-        self.assertEqual(used["egress"]["requests"], 5)
+        self.assertEqual(self.used(box), 5)
 
     def test_no_gate_no_door(self):
         """A create fails, and what runs has no way out."""
