@@ -6,23 +6,54 @@
 
 static const char magic[8] = "spool 1\n";
 
-/* CRC-32 of IEEE 802.3, four bits at a time. */
+/*
+ * CRC-32 of IEEE 802.3, eight bytes at a time: each entry that leaves a sandbox
+ * passes here twice. The tables are made when they are first needed.
+ */
+static uint32_t crc_table[8][256];
+
+static void make_table(void)
+{
+	uint32_t i, k;
+
+	for (i = 0; i < 256; i++) {
+		uint32_t v = i;
+
+		for (k = 0; k < 8; k++)
+			v = v >> 1 ^ (v & 1 ? 0xedb88320 : 0);
+		crc_table[0][i] = v;
+	}
+	for (i = 0; i < 256; i++)
+		for (k = 1; k < 8; k++)
+			crc_table[k][i] =
+				crc_table[k - 1][i] >> 8 ^
+				crc_table[0][crc_table[k - 1][i] & 0xff];
+}
+
+static uint32_t crc_eight(uint32_t crc, const unsigned char *s)
+{
+	uint64_t v;
+	uint32_t sum = 0;
+	unsigned k;
+
+	memcpy(&v, s, sizeof(v));
+	v = le64toh(v) ^ crc;
+	for (k = 0; k < 8; k++)
+		sum ^= crc_table[7 - k][v >> 8 * k & 0xff];
+	return sum;
+}
+
 static uint32_t crc32(uint32_t crc, const void *p, size_t n)
 {
-	static const uint32_t table[16] = {
-		0x00000000, 0x1db71064, 0x3b6e20c8, 0x26d930ac,
-		0x76dc4190, 0x6b6b51f4, 0x4db26158, 0x5005713c,
-		0xedb88320, 0xf00f9344, 0xd6d6a3e8, 0xcb61b38c,
-		0x9b64c2b0, 0x86d3d2d4, 0xa00ae278, 0xbdbdf21c,
-	};
 	const unsigned char *s = p;
-	size_t i;
 
+	if (!crc_table[0][1])
+		make_table();
 	crc = ~crc;
-	for (i = 0; i < n; i++) {
-		crc = crc >> 4 ^ table[(crc ^ s[i]) & 15];
-		crc = crc >> 4 ^ table[(crc ^ s[i] >> 4) & 15];
-	}
+	for (; n >= 8; s += 8, n -= 8)
+		crc = crc_eight(crc, s);
+	for (; n > 0; s++, n--)
+		crc = crc >> 8 ^ crc_table[0][(crc ^ *s) & 0xff];
 	return ~crc;
 }
 

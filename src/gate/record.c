@@ -61,6 +61,17 @@ static size_t character(const char *s, size_t n)
 	return 0;
 }
 
+/* Bytes that stand for themselves, from `s` on. */
+static size_t plain_run(const char *s, size_t n)
+{
+	size_t i;
+
+	for (i = 0; i < n; i++)
+		if (s[i] < ' ' || s[i] == 0x7f || s[i] == '"' || s[i] == '\\')
+			break;
+	return i;
+}
+
 static void put_string(struct buf *out, const char *s, size_t n)
 {
 	size_t at, len;
@@ -69,6 +80,11 @@ static void put_string(struct buf *out, const char *s, size_t n)
 	for (at = 0; at < n; at += len) {
 		unsigned char ch = (unsigned char)s[at];
 
+		len = plain_run(s + at, n - at);
+		if (len > 0) {
+			buf_add(out, s + at, len);
+			continue;
+		}
 		len = character(s + at, n - at);
 		if (len == 0) {
 			buf_puts(out, "\\ufffd");
