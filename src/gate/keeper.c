@@ -119,7 +119,7 @@ static void door_tell(struct kept_door *d, const struct within_msg *m, int fd)
 	int r;
 
 	/* At once: what a growing buffer leaves behind is not wiped. */
-	buf_room(&b, WITHIN_MSG_MAX);
+	buf_room(&b, within_size(m));
 	within_put(&b, m);
 	r = outbox_send(&d->out, buf_data(&b), buf_len(&b), &fd, fd >= 0);
 	sodium_memzero(b.p, b.cap);

@@ -14,15 +14,34 @@ static bool is_of(const struct box_state *s, const char *id)
 	       memcmp(s->id, id, strlen(id) + 1) == 0;
 }
 
-/* Texts that a crash of the host cut end where they must. */
+/*
+ * Whoever wrote it may have been taken over: texts end where they must. What is
+ * right is not written again, so that its page stays clean.
+ */
+static void end_text(char *host)
+{
+	if (host[POLICY_HOST_CAP - 1])
+		host[POLICY_HOST_CAP - 1] = '\0';
+}
+
 static void mend(struct box_state *s)
 {
 	size_t i;
 
 	for (i = 0; i < STATE_BUDGETS; i++)
-		s->budgets[i].host[POLICY_HOST_CAP - 1] = '\0';
+		end_text(s->budgets[i].host);
 	for (i = 0; i < STATE_NAMES; i++)
-		s->names[i].host[POLICY_HOST_CAP - 1] = '\0';
+		end_text(s->names[i].host);
+}
+
+/* A new file is empty, and takes no memory until something is written. */
+static void begin(struct box_state *s, const char *id)
+{
+	if (s->magic || s->version)
+		memset(s, 0, sizeof(*s));
+	memcpy(s->id, id, strlen(id) + 1);
+	s->version = STATE_VERSION;
+	s->magic = STATE_MAGIC;
 }
 
 struct box_state *state_map(int fd, const char *id, struct err *e)
@@ -39,14 +58,10 @@ struct box_state *state_map(int fd, const char *id, struct err *e)
 	s = mmap(NULL, sizeof(*s), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (s == MAP_FAILED)
 		goto failed;
-	if (is_of(s, id)) {
+	if (is_of(s, id))
 		mend(s);
-		return s;
-	}
-	memset(s, 0, sizeof(*s));
-	memcpy(s->id, id, strlen(id) + 1);
-	s->version = STATE_VERSION;
-	s->magic = STATE_MAGIC;
+	else
+		begin(s, id);
 	return s;
 failed:
 	err_sys(e, "map the state of %s", id);

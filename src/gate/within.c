@@ -6,6 +6,17 @@
 #include "base/str.h"
 #include "wire/pack.h"
 
+static size_t size_of(const char *s)
+{
+	return s ? strlen(s) : 0;
+}
+
+size_t within_size(const struct within_msg *m)
+{
+	return 64 + size_of(m->name) + size_of(m->one) + size_of(m->two) +
+	       m->n_bytes;
+}
+
 void within_put(struct buf *b, const struct within_msg *m)
 {
 	pack_u8(b, (uint8_t)m->op);

@@ -42,6 +42,8 @@ struct within_msg {
 	size_t n_bytes;
 };
 
+/* At least what it takes. */
+size_t within_size(const struct within_msg *m);
 void within_put(struct buf *b, const struct within_msg *m);
 /* `n` bytes, all of them: 0 or -EBADMSG. Names are names, ids are ids. */
 int within_get(const void *p, size_t n, struct within_msg *m) MUST_CHECK;
