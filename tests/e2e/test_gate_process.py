@@ -2,6 +2,7 @@
 """The gate's processes, alone: who may speak to them, what each of them has and
 what not, keys at rest, and what a death of one of them costs."""
 
+import ctypes
 import os
 import pwd
 import re
@@ -102,6 +103,14 @@ class Gate:
             except (EOFError, ConnectionError):
                 c.sock.close()
         raise AssertionError(f"no door {door}")
+
+    def door(self, name):
+        """The process of a door that has answered."""
+        def living():
+            pids = re.findall(rf"door '{name}' pid=(\d+)", self.log())
+            doors = self.children().get("carrel-door", [])
+            return int(pids[-1]) if pids and int(pids[-1]) in doors else None
+        return wait_for(f"door '{name}'", living)
 
     def state(self, door, id):
         return f"{self.files}/state/gate{'.' if door else ''}{door}/{id}"
@@ -314,12 +323,8 @@ class Confined(Case):
         c = self.g.ready("alpha")
         self.addCleanup(c.sock.close)
         c.keys("alpha")
-        wait_for("the door of the test before ends", lambda: len(
-            self.g.children().get("carrel-door", [])) == 1)
-        found = self.g.children()
-        self.assertEqual(sorted(found), ["carrel-door", "carrel-keeper"])
-        self.keeper, = found["carrel-keeper"]
-        self.door, = found["carrel-door"]
+        self.keeper, = self.g.children()["carrel-keeper"]
+        self.door = self.g.door("alpha")
         self.all = [self.g.proc.pid, self.keeper, self.door]
 
     def status(self, pid):
@@ -373,6 +378,43 @@ class Confined(Case):
         self.assertFalse(self.memory_has(self.door, key))
         self.assertFalse(self.memory_has(self.g.proc.pid, key))
 
+    @unittest.skipIf(SANITIZED, "a sanitizer's memory is not a page long")
+    def test_a_door_has_the_keys_of_its_project(self):
+        private = self.private_key("alpha")
+        with self.g.client() as c, self.g.ready("beta") as other:
+            c.ready().keys("alpha")
+            other.keys("beta")
+            self.assertTrue(self.memory_has(self.door, private))
+            # Wiped by the keeper; the shared door opens nothing.
+            for pid in (self.g.door(""), self.g.door("beta"), self.keeper,
+                        self.g.proc.pid):
+                self.assertFalse(self.memory_has(pid, private), pid)
+
+    def private_key(self, project):
+        """As in src/gate/keys.c: the last bytes of what is encrypted."""
+        sodium = ctypes.CDLL("libsodium.so.23")
+        key = bytes.fromhex(harness.read(f"{self.g.files}/vault/key").strip())
+        with open(f"{self.g.files}/vault/{project}.keys", "rb") as f:
+            raw = f.read()
+        nonce, box = raw[8:32], raw[32:]
+        out = ctypes.create_string_buffer(len(box))
+        self.assertEqual(sodium.crypto_secretbox_open_easy(
+            out, box, ctypes.c_ulonglong(len(box)), nonce, key), 0)
+        plain = out.raw[:len(box) - 16]
+        self.assertIn(b"PRIVATE KEY", plain)
+        return plain[-32:]
+
+    @unittest.skipIf(SANITIZED, "the leak checker looks at itself")
+    def test_nobody_looks_into_them(self):
+        for user in ("carrel-gate", "carrel", "nobody"):
+            for pid in self.all:
+                for name in ("mem", "environ", "maps", "fd/0"):
+                    p = subprocess.run(
+                        ["head", "-c1", f"/proc/{pid}/{name}"], user=user,
+                        capture_output=True, text=True)
+                    self.assertIn("Permission denied", p.stderr,
+                                  (user, pid, name))
+
     def memory_has(self, pid, what):
         with open(f"/proc/{pid}/mem", "rb", buffering=0) as mem:
             for line in harness.read(f"/proc/{pid}/maps").splitlines():
@@ -393,9 +435,6 @@ class Confined(Case):
 
 
 class Life(Case):
-    def door(self):
-        return self.g.children()["carrel-door"][0]
-
     def test_names_are_answered(self):
         with self.g.client() as c, Sandbox() as box:
             box.give(c.ready())
@@ -437,7 +476,7 @@ class Life(Case):
         with self.g.client() as c, Sandbox() as box:
             box.give(c.ready())
             address = box.ask("api.test")
-            os.kill(self.door(), signal.SIGKILL)
+            os.kill(self.g.door(""), signal.SIGKILL)
             self.assertEnds(c)
             with self.g.client() as again:
                 self.assertEqual(again.ready().have, [])
@@ -453,7 +492,7 @@ class Life(Case):
             box.give(c.ready())
             address = box.ask("api.test")
             keeper, = self.g.children()["carrel-keeper"]
-            door = self.door()
+            door = self.g.door("")
             os.kill(keeper, signal.SIGKILL)
             self.assertEqual(self.g.proc.wait(10 * SLOW), 1)
             self.assertEnds(c)
