@@ -10,9 +10,11 @@
 #include <string.h>
 
 #include "base/auto.h"
+#include "base/clock.h"
 #include "gate/ask_hook.h"
 #include "gate/record.h"
 
+enum { ASKS_BURST = 64, ASK_STEP_MS = 500 };
 enum { PATH_SHOWN = 1024, RULE_SHOWN = 1024, METHOD_SHOWN = 32 };
 
 struct ask_words {
@@ -116,7 +118,27 @@ static void on_late(struct timer *t)
 	a->fn(a, false, "nobody has approved it in time");
 }
 
-static int may_ask(const struct box *b, struct err *e)
+/* Each is an entry of the log and wakes somebody: ASKS_BURST, then one every
+ * ASK_STEP_MS. */
+static bool has_room(struct box *b)
+{
+	uint64_t now = clock_boot_ms(), more;
+
+	if (b->ask_room_ms == 0) {
+		b->ask_room = ASKS_BURST;
+		b->ask_room_ms = now;
+	}
+	more = (now - b->ask_room_ms) / ASK_STEP_MS;
+	b->ask_room_ms += more * ASK_STEP_MS;
+	b->ask_room = b->ask_room + more < ASKS_BURST ? b->ask_room + more
+						      : ASKS_BURST;
+	if (b->ask_room == 0)
+		return false;
+	b->ask_room--;
+	return true;
+}
+
+static int may_ask(struct box *b, struct err *e)
 {
 	if (b->n_asks >= ASKS_OF_BOX)
 		return err_set(e, EMFILE,
@@ -126,6 +148,10 @@ static int may_ask(const struct box *b, struct err *e)
 	if (n_asks >= ASKS_MAX)
 		return err_set(e, EMFILE,
 			       "too many requests wait for an approval");
+	if (!has_room(b))
+		return err_set(e, EMFILE,
+			       "this sandbox asks for approvals too often: try "
+			       "again in a few seconds");
 	return 0;
 }
 

@@ -105,7 +105,8 @@ struct box {
 	struct budgets *budgets; /* budget.c */
 	struct list flows;       /* flow.h */
 	unsigned n_flows, n_asks;
-	bool full;    /* does not accept: too many flows */
+	uint64_t ask_room, ask_room_ms; /* ask.c: how often it may ask */
+	bool full;                      /* does not accept: too many flows */
 	bool listens; /* its project has keys, and it has a state */
 	struct timer use_timer;
 	struct gate_count told; /* to the api */

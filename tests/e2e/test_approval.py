@@ -1,8 +1,8 @@
 """Requests that wait for a person: held by the door, shown, decided, and what
 is granted with them."""
 
+import contextlib
 import json
-import signal
 import threading
 
 import harness
@@ -215,6 +215,20 @@ class Approvals(Case):
         self.i.rm(box)
         wait_for("nobody is asked", lambda: not self.pending(), 10 * SLOW)
         self.decide(p["number"], 404, allow=True)
+
+    def test_not_too_often(self):
+        """Who asks and leaves fills no log, and calls nobody a thousand times."""
+        inside = Inside(self.i, self.make())
+        self.addCleanup(inside.close)
+        for _ in range(500):
+            with inside.connect() as s:
+                s.sendall(b"GET http://api.test/x HTTP/1.1\r\n"
+                          b"Host: api.test\r\n\r\n")
+                s.settimeout(0.02 * SLOW)
+                with contextlib.suppress(TimeoutError):
+                    if b"too often" in s.recv(4096):
+                        return
+        self.fail("nobody stops it")
 
     def test_a_change_of_policy_decides(self):
         box = self.make()
