@@ -208,27 +208,33 @@ static void promise_and_tunnel(struct flow *f)
 		tunnel(f);
 }
 
+/* May requests be made there, so that it depends on what comes? */
+static bool may_be_web(const struct flow *f, const struct ruling *tls)
+{
+	struct ruling web = ruling_of(f, SCHEME_HTTP);
+
+	if (tls->verdict == VERDICT_DENY)
+		return web.verdict != VERDICT_DENY ||
+		       strcmp(f->place.host, GATE_HOST) == 0;
+	return tls->verdict == VERDICT_LOOK ||
+	       pass_needs_look(f, f->place.host, f->place.port);
+}
+
 /* The head of CONNECT is read: what does the policy say about the place? */
 static void connect_decide(struct flow *f)
 {
 	struct ruling tls = ruling_of(f, SCHEME_HTTPS);
-	struct ruling web = ruling_of(f, SCHEME_HTTP);
-	bool look = pass_needs_look(f, f->place.host, f->place.port);
 	struct request q = place_request(f, SCHEME_HTTPS);
 	struct refusal r;
 
 	if (connect_is_raw(f)) {
 		start_pass(f, "tcp", SCHEME_TCP, promise_and_tunnel,
 			   connect_refuse);
-	} else if (tls.verdict == VERDICT_LOOK ||
-		   (tls.verdict != VERDICT_DENY && look)) {
+	} else if (may_be_web(f, &tls)) {
 		promise_and_look(f);
 	} else if (tls.verdict != VERDICT_DENY) {
 		start_pass(f, "tunnel", SCHEME_HTTPS, promise_and_look,
 			   connect_refuse);
-	} else if (web.verdict != VERDICT_DENY ||
-		   strcmp(f->place.host, GATE_HOST) == 0) {
-		promise_and_look(f);
 	} else {
 		refusal_policy(&r, f->box, &q, &tls);
 		pass_denied(f, "tunnel", &q, &tls, &r);

@@ -16,47 +16,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "gate/request.h"
-#include "http/chunked.h"
-
-enum { CONTINUES_MAX = 8 }; /* answers in front of the answer */
-
-enum state {
-	X_HEAD,   /* of a request: it comes */
-	X_GATHER, /* its body, because somebody wants it as a whole */
-	X_PASS,   /* somebody is asked */
-	X_RUN,    /* request and answer are under way */
-	X_LAST,   /* our own answer is written */
-	X_LINGER, /* nothing is said any more, so that it is heard */
-};
-
-struct exchange {
-	enum state state;
-	bool running, again; /* see run() */
-	bool muted, outside_muted;
-	bool reused; /* the connection outside is an old one */
-
-	/* The request. */
-	struct http_scan scan;
-	struct http_head head;
-	struct buf in, up, body, target;
-	struct http_chunked in_chunks;
-	uint64_t in_left;
-	bool in_done;   /* its end was read */
-	bool up_broken; /* the server does not take it */
-	struct scan look;
-	size_t gather_max;
-
-	/* The answer. */
-	struct http_scan from_scan;
-	struct http_head answer;
-	struct buf from, down;
-	struct http_chunked from_chunks;
-	uint64_t from_left;
-	unsigned continues;
-	bool answered, from_done, chunked, close;
-	uint64_t lingered;
-};
+#include "gate/exchange.h"
 
 static void run(struct flow *f);
 static void pump(struct flow *f);
@@ -116,7 +76,7 @@ static bool somebody_thinks(const struct flow *f)
 	return f->x->state == X_PASS && f->pass.state == PASS_ASK;
 }
 
-static void watch(struct flow *f)
+void exchange_watch(struct flow *f)
 {
 	struct exchange *x = f->x;
 	uint32_t in = 0, out = 0;
@@ -178,7 +138,7 @@ static void linger(struct flow *f)
 	http_stream_close(&f->outside);
 	http_stream_shutdown(&f->inside);
 	flow_deadline(f, FLOW_LINGER_MS);
-	watch(f);
+	exchange_watch(f);
 }
 
 static void reset(struct flow *f)
@@ -229,7 +189,7 @@ static void finish(struct flow *f)
 }
 
 /* Nothing more can be said about it. */
-static void cut(struct flow *f, const char *why)
+void exchange_cut(struct flow *f, const char *why)
 {
 	pass_end(f, f->x->answered ? f->x->answer.status : 0, why);
 	flow_end(f);
@@ -254,7 +214,7 @@ static void last_words(struct flow *f)
 	pump(f);
 }
 
-static void refuse(struct flow *f, const struct refusal *r)
+void exchange_refuse(struct flow *f, const struct refusal *r)
 {
 	struct exchange *x = f->x;
 
@@ -275,13 +235,13 @@ static void refuse(struct flow *f, const struct refusal *r)
 	last_words(f);
 }
 
-static void refuse_with(struct flow *f, enum refusal_kind kind,
-			const char *text)
+void exchange_refuse_with(struct flow *f, enum refusal_kind kind,
+			  const char *text)
 {
 	struct refusal r;
 
 	refusal_set(&r, kind, "%s", text);
-	refuse(f, &r);
+	exchange_refuse(f, &r);
 }
 
 void exchange_late(struct flow *f)
@@ -290,19 +250,21 @@ void exchange_late(struct flow *f)
 
 	if (x->state == X_HEAD && buf_len(&x->in) > 0) {
 		http_head_done(&x->head);
-		refuse_with(f, REFUSE_SLOW, "the request did not come");
+		exchange_refuse_with(f, REFUSE_SLOW,
+				     "the request did not come");
 	} else if (x->state == X_RUN && !x->answered && x->in_done) {
-		refuse_with(f, REFUSE_LATE, "the server does not answer");
+		exchange_refuse_with(f, REFUSE_LATE,
+				     "the server does not answer");
 	} else if (x->state == X_GATHER) {
-		refuse_with(f, REFUSE_SLOW, "the body did not come");
+		exchange_refuse_with(f, REFUSE_SLOW, "the body did not come");
 	} else {
-		cut(f, "nothing moved for too long");
+		exchange_cut(f, "nothing moved for too long");
 	}
 }
 
 void exchange_revoked(struct flow *f, const struct refusal *r)
 {
-	refuse(f, r);
+	exchange_refuse(f, r);
 }
 
 /* --- the request's body --- */
@@ -315,13 +277,14 @@ static bool body_piece(struct flow *f, const char *p, size_t n)
 
 	if (x->look.set && scan_look(&x->look, p, n)) {
 		inject_canary(f->box, &f->pass.request, x->look.label, &e);
-		refuse_with(f, REFUSE_CANARY, e.msg);
+		exchange_refuse_with(f, REFUSE_CANARY, e.msg);
 		return false;
 	}
 	if (x->state == X_GATHER) {
 		if (buf_len(&x->body) + n > x->gather_max) {
-			refuse_with(f, REFUSE_LARGE,
-				    "the body is too long to be signed");
+			exchange_refuse_with(
+				f, REFUSE_LARGE,
+				"the body is too long to be signed");
 			return false;
 		}
 		buf_add(&x->body, p, n);
@@ -330,7 +293,8 @@ static bool body_piece(struct flow *f, const char *p, size_t n)
 	if (budget_wants_bodies(&f->pass.hold))
 		budget_request_body(&f->pass.hold, p, n);
 	if (!pass_up(f, n)) {
-		refuse_with(f, REFUSE_BUDGET, budget_why(&f->pass.hold));
+		exchange_refuse_with(f, REFUSE_BUDGET,
+				     budget_why(&f->pass.hold));
 		return false;
 	}
 	if (x->head.body == HTTP_CHUNKED)
@@ -365,8 +329,9 @@ static bool body_by_chunks(struct flow *f)
 					  buf_len(&x->in), &used, &n);
 
 		if (r < 0) {
-			refuse_with(f, REFUSE_BAD,
-				    "the request is malformed: bad chunk");
+			exchange_refuse_with(
+				f, REFUSE_BAD,
+				"the request is malformed: bad chunk");
 			return false;
 		}
 		if (n > 0 && !body_piece(f, buf_data(&x->in) + used - n, n))
@@ -390,226 +355,6 @@ static bool take_body(struct flow *f)
 					    : body_by_length(f);
 }
 
-/* --- the answer --- */
-
-static bool bad_answer(struct flow *f, const char *why)
-{
-	struct refusal r;
-
-	if (f->x->answered) {
-		cut(f, why);
-		return false;
-	}
-	refusal_set(&r, REFUSE_UPSTREAM, "%s sent a bad answer: %s",
-		    f->place.host, why);
-	refuse(f, &r);
-	return false;
-}
-
-/* A WebSocket: from here on bytes pass. */
-static bool upgrade(struct flow *f)
-{
-	struct exchange *x = f->x;
-
-	if (!request_upgrades(&x->head) ||
-	    !http_wants_upgrade(&x->answer, "websocket") || buf_len(&x->up) > 0)
-		return bad_answer(f, "an upgrade that nobody asked for");
-	answer_head(&f->pass, &x->answer, false, false, &x->down);
-	http_stream_unwatch(&f->inside);
-	http_stream_unwatch(&f->outside);
-	buf_add(&x->down, buf_data(&x->from), buf_len(&x->from));
-	buf_done(&x->from);
-	f->x = NULL; /* is freed at the end: callers are still in it */
-	f->old = x;
-	connect_tunnel(f, true, &x->in, &x->down);
-	return false;
-}
-
-static bool answer_is_readable(const struct flow *f)
-{
-	const char *coding = http_header(&f->x->answer, "content-encoding");
-
-	return !f->pass.inject.mask.set || !coding || !*coding ||
-	       strcasecmp(coding, "identity") == 0;
-}
-
-static bool begin_answer(struct flow *f)
-{
-	struct exchange *x = f->x;
-	size_t before = buf_len(&x->down);
-
-	if (x->answer.status == 101)
-		return upgrade(f);
-	if (!answer_is_readable(f))
-		return bad_answer(f, "it is compressed, so nobody can see "
-				     "whether a secret is in it");
-	x->answered = true;
-	x->from_left = x->answer.length;
-	x->from_done = x->answer.body == HTTP_NO_BODY;
-	x->chunked = x->head.minor == 1 && (x->answer.body == HTTP_CHUNKED ||
-					    x->answer.body == HTTP_UNTIL_CLOSE);
-	x->close = !x->head.keep_alive || !x->in_done ||
-		   (!x->chunked && (x->answer.body == HTTP_CHUNKED ||
-				    x->answer.body == HTTP_UNTIL_CLOSE));
-	answer_head(&f->pass, &x->answer, x->chunked, x->close, &x->down);
-	if (!pass_down(f, buf_len(&x->down) - before)) {
-		cut(f, budget_why(&f->pass.hold));
-		return false;
-	}
-	return true;
-}
-
-/* The next head in `from`: true when the answer's own is there. */
-static bool answer_head_comes(struct flow *f)
-{
-	struct exchange *x = f->x;
-
-	while (!x->answered) {
-		const char *why;
-		int n = http_scan_head(&x->from_scan, buf_data(&x->from),
-				       buf_len(&x->from), &why);
-
-		if (n == 0)
-			return false;
-		if (n > 0 &&
-		    http_parse_response(&x->answer, buf_data(&x->from),
-					(size_t)n, x->head.method, &why) < 0)
-			n = -1;
-		if (n < 0)
-			return bad_answer(f, why);
-		buf_eat(&x->from, (size_t)n);
-		x->from_scan = (struct http_scan){ 0 };
-		if (x->answer.status >= 200 || x->answer.status == 101)
-			return begin_answer(f);
-		if (++x->continues > CONTINUES_MAX)
-			return bad_answer(f, "nothing but interim answers");
-	}
-	return true;
-}
-
-/* A piece of content; `last`: and no more comes. False: it ended. */
-static bool answer_piece(struct flow *f, const char *p, size_t n, bool last)
-{
-	struct exchange *x = f->x;
-	struct scan *mask = &f->pass.inject.mask;
-	struct buf masked = { 0 };
-
-	if (n > 0 && !pass_down(f, n)) {
-		cut(f, budget_why(&f->pass.hold));
-		return false;
-	}
-	if (n > 0 && budget_wants_bodies(&f->pass.hold))
-		budget_answer_body(&f->pass.hold, p, n);
-	if (mask->set) {
-		scan_mask(mask, p, n, last, &masked);
-		p = buf_data(&masked);
-		n = buf_len(&masked);
-	}
-	if (x->chunked)
-		http_chunk_add(&x->down, p, n);
-	else
-		buf_add(&x->down, p, n);
-	if (last && x->chunked)
-		buf_puts(&x->down, HTTP_LAST_CHUNK);
-	buf_done(&masked);
-	return true;
-}
-
-static bool answer_by_length(struct flow *f)
-{
-	struct exchange *x = f->x;
-	size_t n = buf_len(&x->from);
-
-	if (x->answer.body == HTTP_LENGTH && n > x->from_left)
-		n = (size_t)x->from_left;
-	if (x->answer.body == HTTP_LENGTH) {
-		x->from_left -= n;
-		x->from_done = x->from_left == 0;
-	}
-	if (n > 0 && !answer_piece(f, buf_data(&x->from), n, x->from_done))
-		return false;
-	buf_eat(&x->from, n);
-	return true;
-}
-
-static bool answer_by_chunks(struct flow *f)
-{
-	struct exchange *x = f->x;
-
-	while (buf_len(&x->from) > 0 && !x->from_done) {
-		size_t used, n;
-		int r = http_chunked_next(&x->from_chunks, buf_data(&x->from),
-					  buf_len(&x->from), &used, &n);
-
-		if (r < 0)
-			return bad_answer(f, "bad chunk");
-		x->from_done = r == HTTP_CHUNK_END;
-		if (!answer_piece(f, buf_data(&x->from) + used - n, n,
-				  x->from_done))
-			return false;
-		buf_eat(&x->from, used);
-	}
-	return true;
-}
-
-/* What came from the server goes on its way. False: this flow is over, or is
- * something else now. */
-static bool take_answer(struct flow *f)
-{
-	struct exchange *x = f->x;
-
-	if (!x->answered && !answer_head_comes(f))
-		return !f->ended && f->x && x->state == X_RUN;
-	if (x->from_done)
-		return true;
-	return x->answer.body == HTTP_CHUNKED ? answer_by_chunks(f)
-					      : answer_by_length(f);
-}
-
-static bool may_try_again(const struct flow *f)
-{
-	static const char *const safe[] = { "GET", "HEAD", "OPTIONS" };
-	const struct exchange *x = f->x;
-	size_t i;
-
-	if (!x->reused || x->answered || x->continues > 0 ||
-	    buf_len(&x->from) > 0 || x->head.body != HTTP_NO_BODY)
-		return false;
-	for (i = 0; i < sizeof(safe) / sizeof(safe[0]); i++)
-		if (strcmp(x->head.method, safe[i]) == 0)
-			return true;
-	return false;
-}
-
-/* No more comes from the server. False as in take_answer(). */
-static bool outside_ended(struct flow *f, int error)
-{
-	struct exchange *x = f->x;
-	struct refusal r;
-
-	if (x->answered && x->answer.body == HTTP_UNTIL_CLOSE && error == 0) {
-		x->from_done = true;
-		return answer_piece(f, NULL, 0, true);
-	}
-	if (may_try_again(f)) {
-		x->state = X_PASS;
-		buf_clear(&x->up);
-		x->up_broken = x->reused = false;
-		pass_redial(f);
-		watch(f);
-		return false;
-	}
-	if (x->answered) {
-		cut(f, "the server ended in the middle of its answer");
-		return false;
-	}
-	refusal_set(&r, REFUSE_UPSTREAM, "%s ended the connection%s%s",
-		    f->place.host, error ? ": " : "",
-		    error ? strerror(error) : "");
-	refuse(f, &r);
-	return false;
-}
-
 /* --- pumping --- */
 
 /* True: go on. */
@@ -623,7 +368,7 @@ static bool write_inside(struct flow *f)
 		if (n == -EAGAIN)
 			return true;
 		if (n < 0) {
-			cut(f, "the sandbox left");
+			exchange_cut(f, "the sandbox left");
 			return false;
 		}
 	}
@@ -663,7 +408,7 @@ static void pump(struct flow *f)
 		return;
 	}
 	set_deadline(f);
-	watch(f);
+	exchange_watch(f);
 }
 
 static size_t read_size(const struct exchange *x)
@@ -678,7 +423,7 @@ static void read_outside(struct flow *f)
 
 	if (n == -EAGAIN)
 		return;
-	if (n <= 0 ? outside_ended(f, (int)-n) : take_answer(f))
+	if (n <= 0 ? answer_ended(f, (int)-n) : answer_take(f))
 		pump(f);
 }
 
@@ -719,7 +464,8 @@ static void on_go(struct flow *f)
 		budget_request_body(&f->pass.hold, buf_data(&x->body),
 				    buf_len(&x->body));
 	if (!pass_up(f, buf_len(&x->up) + buf_len(&x->body))) {
-		refuse_with(f, REFUSE_BUDGET, budget_why(&f->pass.hold));
+		exchange_refuse_with(f, REFUSE_BUDGET,
+				     budget_why(&f->pass.hold));
 		return;
 	}
 	if (gathered)
@@ -743,10 +489,10 @@ static void ask_all(struct flow *f)
 	p->target = buf_str(&x->target);
 	p->body = buf_data(&x->body);
 	p->body_n = buf_len(&x->body);
-	pass_start(f, on_go, refuse);
+	pass_start(f, on_go, exchange_refuse);
 	if (!f->ended && f->x && x->state == X_PASS) {
 		set_deadline(f);
-		watch(f);
+		exchange_watch(f);
 	}
 }
 
@@ -756,8 +502,8 @@ static void gather(struct flow *f)
 
 	x->state = X_GATHER;
 	if (x->head.body == HTTP_LENGTH && x->head.length > x->gather_max) {
-		refuse_with(f, REFUSE_LARGE,
-			    "the body is too long to be signed");
+		exchange_refuse_with(f, REFUSE_LARGE,
+				     "the body is too long to be signed");
 		return;
 	}
 	if (!take_body(f))
@@ -781,7 +527,8 @@ static void own_page(struct flow *f)
 			&x->down))
 		last_words(f);
 	else
-		refuse_with(f, REFUSE_METHOD, "the gate's pages are read");
+		exchange_refuse_with(f, REFUSE_METHOD,
+				     "the gate's pages are read");
 }
 
 static void begin_request(struct flow *f)
@@ -794,12 +541,12 @@ static void begin_request(struct flow *f)
 	x->in_done = x->head.body == HTTP_NO_BODY;
 	x->gather_max = 0;
 	if (f->refusal) {
-		refuse(f, f->refusal);
+		exchange_refuse(f, f->refusal);
 		return;
 	}
 	if (!request_check(f, &x->head, &own, &r)) {
 		pass_malformed(f, &r);
-		refuse(f, &r);
+		exchange_refuse(f, &r);
 		return;
 	}
 	if (own) {
@@ -855,7 +602,7 @@ static void try_head(struct flow *f)
 	}
 	refusal_parse(&r, n, why);
 	pass_malformed(f, &r);
-	refuse(f, &r);
+	exchange_refuse(f, &r);
 }
 
 /*
@@ -878,7 +625,7 @@ static void run(struct flow *f)
 	}
 	x->running = false;
 	if (!f->ended && f->x && x->state == X_HEAD)
-		watch(f);
+		exchange_watch(f);
 }
 
 /* --- from the sandbox --- */
@@ -933,9 +680,9 @@ static void read_inside(struct flow *f)
 	if (n > 0)
 		take_input(f);
 	else if (n == -EAGAIN)
-		watch(f);
+		exchange_watch(f);
 	else
-		cut(f, "the sandbox left");
+		exchange_cut(f, "the sandbox left");
 }
 
 static void on_inside(struct http_stream *s, uint32_t events)
@@ -945,7 +692,7 @@ static void on_inside(struct http_stream *s, uint32_t events)
 
 	if (events & (EPOLLHUP | EPOLLERR) ||
 	    (somebody_thinks(f) && (events & EPOLLRDHUP))) {
-		cut(f, "the sandbox left");
+		exchange_cut(f, "the sandbox left");
 		return;
 	}
 	if (events & EPOLLOUT) {
@@ -963,7 +710,7 @@ static void on_inside(struct http_stream *s, uint32_t events)
 		return;
 	}
 	x->muted = true;
-	watch(f);
+	exchange_watch(f);
 }
 
 void exchange_start(struct flow *f)

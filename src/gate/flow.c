@@ -227,16 +227,14 @@ static bool may_be_http(const char *p, size_t n, bool *whole)
 static void first_any(struct flow *f, const char *p, size_t n)
 {
 	struct hello hello;
-	bool whole;
+	bool whole = false;
 	int r = hello_read(&hello, p, n);
 
 	if (r == 1)
 		connect_hello(f, &hello);
-	else if (r == 0)
-		wait_first(f, n);
 	else if (r == -EBADMSG)
 		connect_bad_hello(f);
-	else if (!may_be_http(p, n, &whole))
+	else if (r < 0 && !may_be_http(p, n, &whole))
 		connect_raw(f);
 	else if (whole)
 		exchange_start(f);
@@ -291,7 +289,7 @@ void flow_look(struct flow *f)
 /* Where a connection wanted to go that did not ask the proxy. */
 static int original_place(struct flow *f)
 {
-	struct sockaddr_storage ss;
+	struct sockaddr_storage ss = { 0 };
 	socklen_t n = sizeof(ss);
 	struct in6_addr a;
 	const char *host;

@@ -5,7 +5,8 @@
  *	flow.c	    its life; what its first bytes are
  *	connect.c   a tunnel: CONNECT, TLS that nobody has to look into, raw
  *	exchange.c  HTTP requests on it, one after the other
- *	request.c   one of them: where it wants to go, what passes of its head
+ *	answer.c    what comes back
+ *	request.c   one of them: where it wants to go, what passes of heads
  *	pass.c	    who is asked before anything leaves
  *
  * An object of it lives until flow_end(); its memory until the end of the

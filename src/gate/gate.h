@@ -22,7 +22,8 @@
  *	state.c     what a sandbox has that outlives the process
  *	flow.c	    a connection from a sandbox: what its first bytes are
  *	connect.c   tunnels
- *	exchange.c  HTTP requests, one after the other; request.c one of them
+ *	exchange.c  HTTP requests, one after the other; answer.c what comes back
+ *	request.c   heads, as they pass
  *	pass.c	    who is asked before anything leaves
  *	refuse.c    what people and models are told
  *	decide.c    policies of a sandbox as one

@@ -261,6 +261,7 @@ static void on_injected(struct inject *j, const struct err *e)
 {
 	struct flow *f = of(container_of(j, struct pass, inject));
 
+	f->pass.state = PASS_STILL; /* nothing is fetched any more */
 	if (e && e->code)
 		refuse_err(f,
 			   e->code == EACCES || e->code == EPERM

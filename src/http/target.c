@@ -167,7 +167,7 @@ int http_target_proxy(const char *target, char *path, char *sent,
 void http_path_kept(const char *sent, char *out)
 {
 	for (; *sent; sent++) {
-		int c = *sent == '%' ? decode_byte(sent) : *sent;
+		int c = *sent == '%' ? decode_byte(sent) : (unsigned char)*sent;
 
 		if (*sent == '%' && c != '/')
 			sent += 2;
