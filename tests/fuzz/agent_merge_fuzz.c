@@ -4,11 +4,9 @@
  * changes beside its root, a device, and a change when it failed before the
  * first one.
  */
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -17,6 +15,7 @@
 #include "agent/file/out.c"
 #include "agent/file/tar_in.c"
 #include "agent/file/tree.c"
+#include "large.h"
 #include "scratch.h"
 #include "tar_input.h"
 
@@ -25,16 +24,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
-	const struct rlimit no_large = { 1 << 20, 1 << 20 };
 	int null_fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
 
 	(void)argc;
 	(void)argv;
 	scratch_make();
-	if (setrlimit(RLIMIT_FSIZE, &no_large) < 0 ||
-	    dup2(null_fd, STDOUT_FILENO) < 0)
+	no_large_files();
+	if (dup2(null_fd, STDOUT_FILENO) < 0)
 		abort();
-	signal(SIGXFSZ, SIG_IGN);
 	return 0;
 }
 

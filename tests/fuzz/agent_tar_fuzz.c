@@ -3,11 +3,9 @@
  * anything that appears or changes beside that directory, a device, a set-id
  * file. Checksums are made right first, or nothing would be looked at.
  */
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -17,6 +15,7 @@
 #include "agent/file/tar_in.c"
 #include "agent/file/tree.c"
 #include "agent/file/unpack.c"
+#include "large.h"
 #include "scratch.h"
 #include "tar_input.h"
 
@@ -25,17 +24,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
-	const struct rlimit no_large = { 1 << 20, 1 << 20 };
 	int null_fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
 
 	(void)argc;
 	(void)argv;
 	scratch_make();
-	/* Only what is unpacked: libFuzzer's own files are small. */
-	if (setrlimit(RLIMIT_FSIZE, &no_large) < 0 ||
-	    dup2(null_fd, STDOUT_FILENO) < 0)
+	no_large_files();
+	if (dup2(null_fd, STDOUT_FILENO) < 0)
 		abort();
-	signal(SIGXFSZ, SIG_IGN);
 	return 0;
 }
 

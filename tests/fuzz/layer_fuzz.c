@@ -20,7 +20,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	(void)argc;
 	(void)argv;
 	scratch_make();
-	unpacked_limit();
+	no_large_files();
 	null_fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
 	return null_fd < 0;
 }

@@ -41,7 +41,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	scratch_make();
 	null_fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
 	shim_fd = bytes_fd("shim", 4);
-	unpacked_limit();
+	no_large_files();
 	return null_fd < 0;
 }
 

@@ -7,28 +7,17 @@
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/auto.h"
+#include "large.h"
 #include "scratch.h"
 #include "worker/limits.h"
 
 enum { DEPTH_MAX = 2 * ENTRY_DEPTH_MAX + 8 };
-
-/* Only what is unpacked: libFuzzer's own files are small. */
-static void unpacked_limit(void)
-{
-	const struct rlimit no_large = { 1 << 20, 1 << 20 };
-
-	if (setrlimit(RLIMIT_FSIZE, &no_large) < 0)
-		abort();
-	signal(SIGXFSZ, SIG_IGN);
-}
 
 static int unpacked_root(void)
 {
