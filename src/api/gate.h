@@ -91,6 +91,10 @@ void gate_cancel(struct gate_wait *w);
  */
 void gate_policy_changed(struct api *a, const char *project, const char *name);
 void gate_secret_changed(struct api *a, const char *project, const char *name);
+/* `fn` is called when the project's door has taken all that in: 0. 1: there is
+ * no door that could know anything else, and nobody is called. */
+int gate_secret_settle(struct api *a, const char *project, struct gate_wait *w,
+		       gate_wait_fn *fn);
 
 /* Embedded in who waits for a sandbox's door. Zero-initialise. */
 struct gate_up {

@@ -54,3 +54,14 @@ void gate_secret_changed(struct api *a, const char *project, const char *name)
 		gate_send(l, &gone, NULL, 0);
 	gate_boxes_moved(a, project, name);
 }
+
+int gate_secret_settle(struct api *a, const char *project, struct gate_wait *w,
+		       gate_wait_fn *fn)
+{
+	struct gate_link *l = gate_link_find(a, project);
+
+	if (!l || !l->ready)
+		return 1;
+	gate_sync(l, w, fn);
+	return 0;
+}

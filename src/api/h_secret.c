@@ -70,13 +70,60 @@ static struct audit entry_of(struct http_conn *c, const char *type,
 	};
 }
 
-/* --- set --- */
+/* --- changes: answered when they are in force --- */
 
-struct secret_set {
+struct change {
 	struct api *api;
+	struct http_conn *conn;
 	struct identity who;
+	const char *type;
 	char project[NAME_CAP], name[NAME_CAP];
+	struct gate_wait wait;
 };
+
+static void change_gone(struct http_conn *c, void *owner)
+{
+	struct change *x = owner;
+
+	(void)c;
+	gate_cancel(&x->wait);
+	free(x);
+}
+
+static void change_done(struct change *x)
+{
+	const struct project_secret *p =
+		project_secret_find(x->api, x->project, x->name);
+	const struct audit entry =
+		entry_of(x->conn, x->type, &x->who, x->project, x->name);
+
+	audit_reply(x->api, x->conn, &entry, p ? 200 : 204,
+		    p ? secret_json(p) : NULL);
+	free(x);
+}
+
+/* A door that went away starts with what is so now. */
+static void on_settled(struct gate_wait *w, const struct gate_msg *m,
+		       const struct err *e)
+{
+	struct change *x = container_of(w, struct change, wait);
+
+	if (!m)
+		log_warn("secret=%s its door has not said that it knows: %s",
+			 x->name, e->msg);
+	change_done(x);
+}
+
+/* `x` is taken. */
+static void settle(struct change *x)
+{
+	http_own(x->conn, x, change_gone);
+	gate_secret_changed(x->api, x->project, x->name);
+	if (gate_secret_settle(x->api, x->project, &x->wait, on_settled) == 1)
+		change_done(x);
+}
+
+/* --- set --- */
 
 static void set_gone(struct http_conn *c, void *owner)
 {
@@ -84,7 +131,7 @@ static void set_gone(struct http_conn *c, void *owner)
 	free(owner);
 }
 
-static int take_secret(struct secret_set *w, const json_t *j, struct err *e)
+static int take_secret(const struct change *w, const json_t *j, struct err *e)
 {
 	struct secret s = { 0 };
 	int r;
@@ -106,31 +153,29 @@ static int take_secret(struct secret_set *w, const json_t *j, struct err *e)
 
 static void set_body(struct http_conn *c, char *body, size_t n, void *owner)
 {
-	AUTO_FREE struct secret_set *w = owner;
+	struct change *w = owner;
 	struct err e = { 0 };
 	json_t *j = parse_body(body, n, &e);
-	struct audit entry;
 	int r = j ? take_secret(w, j, &e) : -EINVAL;
 
 	json_decref(j);
-	if (r < 0) {
-		reply_err(w->api, c, &e);
+	if (r == 0) {
+		settle(w);
 		return;
 	}
-	gate_secret_changed(w->api, w->project, w->name);
-	entry = entry_of(c, "secret.set", &w->who, w->project, w->name);
-	audit_reply(
-		w->api, c, &entry, 200,
-		secret_json(project_secret_find(w->api, w->project, w->name)));
+	reply_err(w->api, c, &e);
+	free(w);
 }
 
 static void h_set(struct api *a, struct http_conn *c, const struct call *call)
 {
-	struct secret_set *w = xcalloc(1, sizeof(*w));
+	struct change *w = xcalloc(1, sizeof(*w));
 	struct err e = { 0 };
 
 	w->api = a;
+	w->conn = c;
 	w->who = call->who;
+	w->type = "secret.set";
 	if (!name_valid(call->arg[0]))
 		err_set(&e, EINVAL, "'%.64s' is not 1 to 63 of a-z, 0-9 and -",
 			call->arg[0]);
@@ -183,21 +228,25 @@ static void h_remove(struct api *a, struct http_conn *c,
 {
 	struct err e = { 0 };
 	struct project_secret *p = find(a, c, call, &e);
-	char project[NAME_CAP];
-	struct audit entry;
+	struct change *x;
 
 	if (!p) {
 		reply_err(a, c, &e);
 		return;
 	}
-	memcpy(project, p->project, sizeof(project));
+	x = xcalloc(1, sizeof(*x));
+	x->api = a;
+	x->conn = c;
+	x->who = call->who;
+	x->type = "secret.remove";
+	memcpy(x->project, p->project, sizeof(x->project));
+	memcpy(x->name, p->secret.name, sizeof(x->name));
 	if (project_secret_drop(a, p, &e) < 0) {
+		free(x);
 		reply_err(a, c, &e);
 		return;
 	}
-	gate_secret_changed(a, project, call->arg[0]);
-	entry = entry_of(c, "secret.remove", &call->who, project, call->arg[0]);
-	audit_reply(a, c, &entry, 204, NULL);
+	settle(x);
 }
 
 /* --- what the door is asked --- */

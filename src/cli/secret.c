@@ -23,7 +23,10 @@
 
 /* --- the value --- */
 
-enum { CTRL_C = 3 };
+enum {
+	CTRL_C = 3,
+	SHORT = 8, /* what is shorter could be anything (gate/scan.h) */
+};
 
 /*
  * A line of the terminal that is not shown. Ctrl-C is a byte meanwhile, one
@@ -314,6 +317,10 @@ static int secret_set(struct cli *cli, int argc, char **argv)
 	make_secret(cli, &s, argv[1], &o);
 	value = secret_memory(cli);
 	secret_read_value(cli, s.name, value, &n);
+	if (n < SHORT && s.kind != SECRET_TOTP)
+		complain("the value has less than %d bytes: answers that show "
+			 "it cannot be masked",
+			 SHORT);
 	j = secret_put(cli, &s, o.project, value, n);
 	sodium_free(value);
 	secret_done(&s);
