@@ -82,8 +82,8 @@ struct sandbox {
 	struct drive_door *door; /* or NULL */
 	struct box_gate *gate;   /* gate.h; NULL: it has no way out */
 	struct egress egress;
-	bool has_volumes;        /* and the log knows */
-	unsigned n_ports;        /* connections to its ports */
+	bool has_volumes; /* and the log knows */
+	unsigned n_ports; /* connections to its ports */
 	box_ready_fn *ready;
 	void *ready_arg;
 	struct list waiters;
