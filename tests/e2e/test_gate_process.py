@@ -13,6 +13,7 @@ import socket
 import stat
 import struct
 import subprocess
+import time
 import unittest
 
 import gatewire as gw
@@ -52,12 +53,15 @@ class Gate:
         began = self.log().count("gate ready")
         with open(f"{self.dir}/log", "ab") as log:
             self.proc = subprocess.Popen(
-                [os.path.join(harness.BUILD, "bin/carrel-gate"), "--config",
-                 f"{self.dir}/conf"], stdin=subprocess.DEVNULL, stdout=log,
+                self.argv("carrel-gate"), stdin=subprocess.DEVNULL, stdout=log,
                 stderr=log, env=env, start_new_session=True)
         wait_for("the keeper is ready",
                  lambda: self.log().count("gate ready") > began or
                  self.proc.poll() is not None, 20 * SLOW)
+
+    def argv(self, program):
+        return [os.path.join(harness.BUILD, "bin", program), "--config",
+                f"{self.dir}/conf"]
 
     def log(self):
         return harness.read(f"{self.dir}/log", "")
@@ -549,6 +553,76 @@ class Life(Case):
             self.assertEnds(c)
             self.assertEqual(self.g.children(), {})
             self.g.start()
+
+
+class OtherEtc(Gate):
+    """A gate whose /etc is a directory of the test."""
+
+    FILES = ("passwd", "group", "nsswitch.conf", "ld.so.cache")
+
+    def argv(self, program):
+        argv = super().argv(program)
+        if program != "carrel-gate":
+            return argv
+        etc = f"{self.dir}/etc"
+        if not os.path.exists(etc):
+            os.mkdir(etc)
+            for name in self.FILES:
+                shutil.copy(f"/etc/{name}", f"{etc}/{name}")
+            self.put("hosts", "")
+            self.put("resolv.conf", "nameserver 127.0.0.71\n")
+        return ["unshare", "-m", "--propagation", "private", "sh", "-c",
+                f'mount --bind {etc} /etc && exec "$@"', "sh", *argv]
+
+    def put(self, name, text):
+        """As programs do it: a new file of the same name."""
+        with open(f"{self.dir}/etc/new", "w") as f:
+            f.write(text)
+        os.rename(f"{self.dir}/etc/new", f"{self.dir}/etc/{name}")
+
+
+class Names(unittest.TestCase):
+    @unittest.skipIf(SANITIZED, "it waits for a timer, and once is enough")
+    def test_the_hosts_files_may_change(self):
+        """Doors have no files; the keeper looks for them."""
+        g = OtherEtc()
+        with open(f"{g.dir}/scribe.log", "wb") as log:
+            scribe = subprocess.Popen(g.argv("carrel-scribe"), stderr=log)
+        servers = []
+        try:
+            for address in ("127.0.0.71", "127.0.0.72"):
+                s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+                s.bind((address, 53))
+                s.setblocking(False)
+                servers.append(s)
+            with g.client() as c, Sandbox() as box:
+                box.give(c.ready(), [("policy test", "allow * http://*.test\n")])
+                wait_for("a question to the first",
+                         lambda: self.asks(box, servers[0]), 30 * SLOW)
+                g.put("resolv.conf", "nameserver 127.0.0.72\n")
+                wait_for("a question to the second",
+                         lambda: self.asks(box, servers[1]), 30 * SLOW)
+        finally:
+            for s in servers:
+                s.close()
+            scribe.terminate()
+            scribe.wait()
+            g.remove()
+
+    def asks(self, box, server):
+        """A request inside; is this server asked for the name?"""
+        name = f"n{secrets.token_hex(4)}"
+        with socket.create_connection(box.proxy.getsockname(), 10) as s:
+            s.sendall(f"GET http://{name}.test/ HTTP/1.1\r\n"
+                      f"Host: {name}.test\r\n\r\n".encode())
+            end = time.monotonic() + 0.5 * SLOW
+            while time.monotonic() < end:
+                try:
+                    if name.encode() in server.recv(2048):
+                        return True
+                except BlockingIOError:
+                    time.sleep(0.02)
+        return False
 
 
 class Supervised(harness.Case):
