@@ -532,7 +532,7 @@ void gate_box_pause(struct sandbox *s, const char *why)
 	struct box_gate *g = s->gate;
 	size_t i;
 
-	for (i = 0; why[i] && i < sizeof(g->stop) - 1; i++)
+	for (i = 0; i < sizeof(g->stop) - 1 && why[i]; i++)
 		g->stop[i] = why[i] >= ' ' && why[i] <= '~' ? why[i] : '?';
 	g->stop[i] = '\0';
 	if (s->state != BOX_RUNNING || g->pauser.fn)

@@ -59,11 +59,13 @@ static int add_uses(const struct sandbox *s, const json_t *names, make_fn *make,
 	size_t i;
 
 	json_array_foreach (names, i, v) {
-		struct gate_use *u = &m->uses[m->n_uses];
-		char *word = hold->word[m->n_uses];
+		struct gate_use *u;
+		char *word;
 
 		if (m->n_uses == GATE_USES_MAX)
 			return -E2BIG;
+		u = &m->uses[m->n_uses];
+		word = hold->word[m->n_uses];
 		*u = (struct gate_use){ .name = json_string_value(v),
 					.placeholder = word,
 					.canary = make == canary };
