@@ -289,23 +289,23 @@ void flow_look(struct flow *f)
 /* Where a connection wanted to go that did not ask the proxy. */
 static int original_place(struct flow *f)
 {
-	struct sockaddr_storage ss = { 0 };
-	socklen_t n = sizeof(ss);
+	union {
+		struct sockaddr any;
+		struct sockaddr_in v4;
+		struct sockaddr_in6 v6;
+	} at = { .v6 = { 0 } };
+	socklen_t n = sizeof(at);
 	struct in6_addr a;
 	const char *host;
 
-	if (getsockname(f->inside.io.fd, (struct sockaddr *)&ss, &n) < 0)
+	if (getsockname(f->inside.io.fd, &at.any, &n) < 0)
 		return -errno;
-	if (ss.ss_family == AF_INET) {
-		const struct sockaddr_in *in = (const void *)&ss;
-
-		address_map(&a, &in->sin_addr);
-		f->place.port = ntohs(in->sin_port);
+	if (at.any.sa_family == AF_INET) {
+		address_map(&a, &at.v4.sin_addr);
+		f->place.port = ntohs(at.v4.sin_port);
 	} else {
-		const struct sockaddr_in6 *in6 = (const void *)&ss;
-
-		a = in6->sin6_addr;
-		f->place.port = ntohs(in6->sin6_port);
+		a = at.v6.sin6_addr;
+		f->place.port = ntohs(at.v6.sin6_port);
 	}
 	host = names_host(f->box, &a);
 	if (host)

@@ -167,13 +167,14 @@ int http_target_proxy(const char *target, char *path, char *sent,
 void http_path_kept(const char *sent, char *out)
 {
 	for (; *sent; sent++) {
-		int c = *sent == '%' ? decode_byte(sent) : (unsigned char)*sent;
+		int c = *sent == '%' ? decode_byte(sent) : '/';
 
-		if (*sent == '%' && c != '/')
-			sent += 2;
-		else if (c == '/')
-			c = *sent;
+		if (c == '/') {
+			*out++ = *sent;
+			continue;
+		}
 		*out++ = (char)c;
+		sent += 2;
 	}
 	*out = '\0';
 }
