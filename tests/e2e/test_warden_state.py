@@ -495,7 +495,8 @@ class Persist(State):
             warden = self.i.pids()["carrel-warden"][0]
             os.kill(warden, signal.SIGSTOP)
             for pid in self.i.box_pids():
-                os.kill(pid, signal.SIGKILL)
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
             os.unlink(f"{self.i.run_dir}/box/{box}/record")
             os.kill(warden, signal.SIGKILL)
             self.assertEqual(self.relink().each(SNAPSHOT_NEXT), [box])
