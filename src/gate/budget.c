@@ -572,10 +572,8 @@ void budget_request_body(struct budget_hold *h, const void *p, size_t n)
 	model_request(m, p, n);
 	most = model_most(m);
 	model = m->request.found.model;
-	/* One that is not named yet may still be. */
 	priced = prices_cost(h->box->gate->prices, model, most.in, most.out,
-			     &cost) ||
-		 !*model;
+			     &cost);
 	hold_tokens(h, most.in + most.out, cost);
 	if (!h->granted)
 		check_tokens(h, priced);
@@ -601,11 +599,14 @@ bool budget_needs_look(const struct box *b, const char *host, uint16_t port)
 static void settle_tokens(struct budget_hold *h)
 {
 	struct model_tokens t = model_used(h->model);
+	const char *model = h->model->request.found.model;
 	uint64_t cost;
 	unsigned i;
 
-	(void)prices_cost(h->box->gate->prices, h->model->request.found.model,
-			  t.in, t.out, &cost);
+	/* A request that we could not read: the answer says it, too. */
+	if (!*model)
+		model = h->model->answer.found.model;
+	(void)prices_cost(h->box->gate->prices, model, t.in, t.out, &cost);
 	hold_tokens(h, 0, 0);
 	for (i = 0; i < h->n_slots; i++) {
 		struct gate_count *c =

@@ -202,6 +202,13 @@ static bool fits(const char *pattern, const char *s)
 	return *pattern == '\0';
 }
 
+/* Rounded up, each: nothing is for free by being small. */
+static uint64_t cost_of(const struct price *x, uint64_t in, uint64_t out)
+{
+	return (in * x->in + 999999) / 1000000 +
+	       (out * x->out + 999999) / 1000000;
+}
+
 bool prices_cost(const struct prices *p, const char *model, uint64_t in,
 		 uint64_t out, uint64_t *micro)
 {
@@ -209,14 +216,14 @@ bool prices_cost(const struct prices *p, const char *model, uint64_t in,
 
 	*micro = 0;
 	for (i = 0; p && i < p->n; i++) {
-		const struct price *x = &p->v[i];
+		uint64_t cost = cost_of(&p->v[i], in, out);
 
-		if (!fits(x->pattern, model))
-			continue;
-		/* Rounded up, each: nothing is for free by being small. */
-		*micro = (in * x->in + 999999) / 1000000 +
-			 (out * x->out + 999999) / 1000000;
-		return true;
+		if (*model && fits(p->v[i].pattern, model)) {
+			*micro = cost;
+			return true;
+		}
+		if (!*model && cost > *micro)
+			*micro = cost;
 	}
-	return false;
+	return !*model && p && p->n > 0;
 }

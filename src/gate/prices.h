@@ -34,6 +34,7 @@ void prices_free(struct prices *p);
 
 /* The entry of a host, or NULL. `p` may be NULL: nothing is known. */
 const struct host_model *prices_host(const struct prices *p, const char *host);
-/* What so many tokens cost, in millionths; false: nobody knows. */
+/* What so many tokens cost, in millionths; false: nobody knows. Of a model
+ * without a name ("") it is as much as of the dearest. */
 bool prices_cost(const struct prices *p, const char *model, uint64_t in,
 		 uint64_t out, uint64_t *micro);

@@ -1,6 +1,7 @@
 #include "gate/usage.h"
 
 #include <string.h>
+#include <strings.h>
 
 enum { TOKENS_MAX = 1 << 30 }; /* nobody has said a larger one in earnest */
 
@@ -50,7 +51,7 @@ static enum name name_of(const char *s)
 	size_t i;
 
 	for (i = 0; i < sizeof(names) / sizeof(*names); i++)
-		if (strcmp(s, names[i].text) == 0)
+		if (strcasecmp(s, names[i].text) == 0)
 			return names[i].name;
 	return NAME_OTHER;
 }
@@ -107,8 +108,18 @@ static bool in_usage(const struct json_reader *j, enum name x)
 	       is_at(j, 3, NAME_RESPONSE, NAME_USAGE, x);
 }
 
+/* model, message.model, response.model */
+static bool is_model(const struct json_reader *j)
+{
+	return is_at(j, 1, NAME_MODEL, 0, 0) ||
+	       is_at(j, 2, NAME_MESSAGE, NAME_MODEL, 0) ||
+	       is_at(j, 2, NAME_RESPONSE, NAME_MODEL, 0);
+}
+
 static void answered(struct usage *u, const struct json_reader *j)
 {
+	if (j->text && is_model(j))
+		memcpy(u->model, j->word, sizeof(u->model));
 	if (j->text || j->n == 0 || j->word[0] < '0' || j->word[0] > '9')
 		return;
 	if (in_usage(j, NAME_IN))

@@ -5,7 +5,8 @@
  * stranger's.
  *
  * It is no judge of JSON: what is malformed makes it find less. Names are
- * compared without their escapes, because the server does so, too. Of numbers
+ * compared without their escapes, because the server does so, too, and without
+ * regard to capitals, because some do. Of numbers
  * that come more than once the largest counts.
  */
 #pragma once
@@ -21,10 +22,10 @@ enum {
 
 /* What was found. */
 struct usage {
-	/* Of a request. */
 	char model[USAGE_WORD]; /* "": none (yet) */
-	uint64_t max_tokens;    /* 0: it does not say */
-	uint64_t choices;       /* answers that it wants; 0: it does not say */
+	/* Of a request. */
+	uint64_t max_tokens; /* 0: it does not say */
+	uint64_t choices;    /* answers that it wants; 0: it does not say */
 	bool stream, include_usage;
 	/* Of an answer. */
 	bool counted; /* there was a usage */

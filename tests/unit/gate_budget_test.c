@@ -269,6 +269,20 @@ static void test_tokens(void)
 	CHECK(!budget_up(&h, strlen(BODY)));
 	budget_end(&h);
 	CHECK(begin(&h, "m.test") == BUDGET_OK);
+	/* One that cannot be read: as dear as the dearest, till it is known. */
+	budget_request_body(&h, "\x1f\x8b", 2);
+	CHECK(!budget_up(&h, 2));
+	budget_end(&h);
+	policies("budget cost 9", "");
+	CHECK(begin(&h, "m.test") == BUDGET_OK);
+	budget_request_body(&h, "\x1f\x8b", 2);
+	CHECK(budget_up(&h, 2) && box.state->budgets[0].cost_held > 4000000);
+	budget_answer_body(&h, "{\"model\":\"small\",", 17);
+	budget_answer_body(&h, &ANSWER[1], strlen(ANSWER) - 1);
+	box_count(&box, &c);
+	budget_end(&h);
+	CHECK(box.state->budgets[0].count.cost_micro == c.cost_micro + 30000);
+	CHECK(begin(&h, "m.test") == BUDGET_OK);
 	budget_request_body(&h, "{\"model\":\"new\"}", 15);
 	CHECK(!budget_up(&h, 15));
 	CHECK(strstr(budget_why(&h), "no price is known") != NULL);

@@ -57,6 +57,9 @@ static void test_requests(void)
 	CHECK(u.max_tokens == 0 && !u.stream && u.choices == 0);
 	u = read_all(usage_request, "{\"max_tokens\":99999999999999999999999}");
 	CHECK(u.max_tokens == 1 << 30);
+	u = read_all(usage_request, "{\"Max_Tokens\":8,\"MODEL\":\"m\"}");
+	CHECK(u.max_tokens == 8);
+	CHECK_STR(u.model, "m");
 	u = read_all(usage_request, "[{\"max_tokens\":4}]");
 	CHECK(u.max_tokens == 0);
 	u = read_all(usage_request, "]]}}\"\\u12\"{{{{\"model\":");
@@ -75,6 +78,7 @@ static void test_documents(void)
 		"\"prompt_tokens_details\":{\"cached_tokens\":5}}}\n");
 
 	CHECK(u.counted && u.final && u.pieces == 1);
+	CHECK_STR(u.model, "");
 	CHECK(u.tokens_in == 57 && u.tokens_out == 40 && u.tokens_cached == 0);
 	u = read_all(usage_answer,
 		     "{\"output\":[],\"usage\":{\"input_tokens\":11,"
@@ -107,16 +111,18 @@ static void test_streams(void)
 
 	CHECK(u.counted && u.final && u.pieces == 4);
 	CHECK(u.tokens_in == 9 && u.tokens_out == 2);
-	u = read_all(usage_answer,
-		     "event: message_start\ndata: {\"type\":\"message_start\","
-		     "\"message\":{\"id\":\"m\",\"usage\":{\"input_tokens\":25,"
-		     "\"cache_read_input_tokens\":4,\"output_tokens\":1}}}\n\n"
-		     "event: content_block_delta\ndata: {\"type\":"
-		     "\"content_block_delta\",\"delta\":{\"text\":\"x\"}}\n\n"
-		     "event: message_delta\ndata: {\"type\":\"message_delta\","
-		     "\"usage\":{\"output_tokens\":15}}\n\n");
+	u = read_all(
+		usage_answer,
+		"event: message_start\ndata: {\"type\":\"message_start\","
+		"\"message\":{\"model\":\"m-1\",\"usage\":{\"input_tokens\":25,"
+		"\"cache_read_input_tokens\":4,\"output_tokens\":1}}}\n\n"
+		"event: content_block_delta\ndata: {\"type\":"
+		"\"content_block_delta\",\"delta\":{\"text\":\"x\"}}\n\n"
+		"event: message_delta\ndata: {\"type\":\"message_delta\","
+		"\"usage\":{\"output_tokens\":15}}\n\n");
 	CHECK(u.final && u.tokens_in == 25 && u.tokens_out == 15);
 	CHECK(u.tokens_cached == 4 && u.pieces == 3);
+	CHECK_STR(u.model, "m-1");
 	/* The client went away before its end. */
 	u = read_all(usage_answer,
 		     "event: message_start\ndata: {\"message\":{\"usage\":{"
@@ -204,6 +210,7 @@ static void test_prices(void)
 	CHECK(prices_cost(p, "small-2", 1000000, 500000, &micro) &&
 	      micro == 150000 + 300000);
 	CHECK(prices_cost(p, "big", 1, 1, &micro) && micro == 3 + 15);
+	CHECK(prices_cost(p, "", 1000000, 0, &micro) && micro == 3000000);
 	CHECK(prices_cost(p, "a-mini-b", 1, 1, &micro) && micro == 1);
 	CHECK(!prices_cost(p, "bigger", 1, 1, &micro) && micro == 0);
 	CHECK(!prices_cost(NULL, "big", 1, 1, &micro));
