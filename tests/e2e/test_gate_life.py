@@ -173,6 +173,21 @@ class Life(Case):
         wait_for("it works again", lambda: self.tries(box), 30 * SLOW)
         self.refused(box)
 
+    def test_a_budget_pauses_it(self):
+        box = self.make(rules=ALLOW + ["budget requests 1", "over pause"])
+        self.works(box)
+        inside = Inside(self.i, box)
+        self.addCleanup(inside.close)
+        s = inside.connect()
+        self.addCleanup(s.close)
+        s.sendall(b"GET http://api.test/x HTTP/1.1\r\nHost: api.test\r\n\r\n")
+        wait_for("it is paused", lambda: self.look(box)["state"] == "paused",
+                 10 * SLOW)
+        self.assertIn("request", self.look(box)["door"]["paused"])
+        path = f"/v1/sandboxes/{box}/log?type=sandbox.pause"
+        wait_for("the log says why", lambda: b'"reason":"budget"' in
+                 self.i.api("GET", path).body, 10 * SLOW)
+
     def doors(self):
         """Projects whose doors have sandboxes, as the log of the gate says."""
         return len(self.i.pids()["carrel-gate"])
