@@ -176,15 +176,34 @@ static bool policy_names(const struct policy *p, const char *host,
 	return false;
 }
 
-bool box_names_address(const struct box *b, const char *host,
-		       const struct in6_addr *a, uint16_t port)
+static bool lets_pass(const struct policy *p, const struct request *q,
+		      bool asked)
+{
+	enum verdict v = q ? policy_decide(p, q).verdict : VERDICT_ALLOW;
+
+	return v == VERDICT_ALLOW || (v == VERDICT_ASK && asked);
+}
+
+bool ruling_asked(const struct ruling *r)
+{
+	return r->verdict == VERDICT_ASK ||
+	       strcmp(r->part, GATE_PART_GRANTS) == 0;
+}
+
+bool box_names_address(const struct box *b, const struct request *q, bool asked,
+		       const char *host, const struct in6_addr *a,
+		       uint16_t port)
 {
 	bool exact = is_metadata(a);
 	unsigned i;
 
-	for (i = 0; i < b->n_parts; i++)
+	for (i = 0; i < b->n_parts; i++) {
+		const struct policy *p = &b->parts[i].policy;
+
 		if (!is_grants(&b->parts[i]) &&
-		    policy_names(&b->parts[i].policy, host, a, port, exact))
+		    policy_names(p, host, a, port, exact) &&
+		    lets_pass(p, q, asked))
 			return true;
+	}
 	return false;
 }

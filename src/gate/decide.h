@@ -28,6 +28,13 @@ void ruling_text(const struct box *b, const struct ruling *r, struct buf *out);
  * A rule about an address names it only for those who asked for that address:
  * else whoever owns a name could point it there, past that rule's methods and
  * paths. Metadata services are named by their address alone.
+ *
+ * The policy that names it must itself let `q` pass, or ask when somebody was
+ * asked: a project's own rules add nothing to what an operator's policy lets
+ * reach private places. `q` NULL: it is no request of the sandbox.
  */
-bool box_names_address(const struct box *b, const char *host,
-		       const struct in6_addr *a, uint16_t port);
+bool box_names_address(const struct box *b, const struct request *q, bool asked,
+		       const char *host, const struct in6_addr *a,
+		       uint16_t port);
+/* Was somebody asked about it, now or before? */
+bool ruling_asked(const struct ruling *r);

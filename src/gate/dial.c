@@ -336,11 +336,13 @@ static void try_next(struct dial_work *w)
 
 static int check(struct dial_work *w, const struct in6_addr *a)
 {
-	const struct dial *d = w->dial;
+	struct dial *d = w->dial;
 	const char *why = address_forbidden(a);
 	char text[ADDRESS_CAP];
 
-	if (!why || box_names_address(d->box, d->host, a, d->port))
+	d->named |= why != NULL;
+	if (!why || box_names_address(d->box, d->request, d->asked, d->host, a,
+				      d->port))
 		return 0;
 	address_text(a, text);
 	if (strcmp(text, d->host) == 0)

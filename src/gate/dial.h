@@ -26,9 +26,12 @@ struct dial {
 	char host[POLICY_HOST_CAP]; /* canonical; an address or a name */
 	uint16_t port;
 	bool tls;
+	const struct request *request; /* what it is for; NULL: our own */
+	bool asked;                    /* somebody was, about the request */
 
 	struct http_stream stream;
 	char address[64]; /* that was connected to, in words */
+	bool named;       /* not for everybody: only for this request */
 
 	/* Private. */
 	struct dial_work *work; /* while it goes on */

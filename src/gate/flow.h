@@ -109,6 +109,7 @@ struct flow {
 	struct place place;
 	struct place outside_place; /* that `outside` leads to */
 	enum scheme outside_scheme;
+	bool outside_named; /* the next request may not go there */
 	struct pass pass;
 	struct tunnel tunnel;
 	struct scan look;        /* canaries, in a tunnel that can be read */

@@ -177,6 +177,7 @@ static void on_dialled(struct dial *d, const struct err *e)
 	       strlen(p->request.host) + 1);
 	f->outside_place.port = p->request.port;
 	f->outside_scheme = p->request.scheme;
+	f->outside_named = d->named;
 	open_now(f);
 }
 
@@ -189,6 +190,8 @@ void pass_redial(struct flow *f)
 		.box = f->box,
 		.port = p->request.port,
 		.tls = p->head && p->request.scheme == SCHEME_HTTPS,
+		.request = &p->request,
+		.asked = ruling_asked(&p->ruling),
 	};
 	http_stream_init(&p->dial.stream);
 	memcpy(p->dial.host, p->request.host, strlen(p->request.host) + 1);
@@ -200,7 +203,7 @@ static void find_way(struct flow *f)
 {
 	const struct request *q = &f->pass.request;
 
-	if (http_stream_is_open(&f->outside) &&
+	if (http_stream_is_open(&f->outside) && !f->outside_named &&
 	    f->outside_scheme == q->scheme &&
 	    f->outside_place.port == q->port &&
 	    strcmp(f->outside_place.host, q->host) == 0)

@@ -11,10 +11,13 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-bool box_names_address(const struct box *b, const char *host,
-		       const struct in6_addr *a, uint16_t port)
+bool box_names_address(const struct box *b, const struct request *q, bool asked,
+		       const char *host, const struct in6_addr *a,
+		       uint16_t port)
 {
 	(void)b;
+	(void)q;
+	(void)asked;
 	(void)host;
 	(void)a;
 	(void)port;

@@ -27,10 +27,13 @@ static struct box other = { .gate = &gate, .id = "iother" };
 static struct project project = { .name = "p" };
 
 /* All of 127.0.0.0/24 is named, nothing else. */
-bool box_names_address(const struct box *b, const char *host,
-		       const struct in6_addr *a, uint16_t port)
+bool box_names_address(const struct box *b, const struct request *q, bool asked,
+		       const char *host, const struct in6_addr *a,
+		       uint16_t port)
 {
 	(void)b;
+	(void)q;
+	(void)asked;
 	(void)host;
 	(void)port;
 	return IN6_IS_ADDR_V4MAPPED(a) && a->s6_addr[12] == 127 &&

@@ -58,7 +58,7 @@ int main(void)
 	part(1, "policy p", "ask *\n");
 	CHECK(inet_pton(AF_INET6, "::ffff:10.0.0.1", &a) == 1);
 	CHECK(ask("GET", "10.0.0.1", "/") == VERDICT_ALLOW);
-	CHECK(!box_names_address(&box, "10.0.0.1", &a, 443));
+	CHECK(!box_names_address(&box, NULL, true, "10.0.0.1", &a, 443));
 	policy_done(&parts[0].policy);
 	policy_done(&parts[1].policy);
 	return CHECK_DONE();

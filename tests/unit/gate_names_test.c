@@ -405,14 +405,57 @@ static void test_addresses(void)
 	CHECK(policy_parse(&part.policy, policy, sizeof(policy) - 1, &e) == 0);
 	for (i = 0; i < ARRAY_LEN(rows); i++) {
 		CHECK(inet_pton(AF_INET6, rows[i].address, &a) == 1);
-		CHECK(box_names_address(&b, rows[i].host, &a, rows[i].port) ==
-		      rows[i].named);
+		CHECK(box_names_address(&b, NULL, false, rows[i].host, &a,
+					rows[i].port) == rows[i].named);
 	}
 	policy_done(&part.policy);
 }
 
+/* Rules of a project next to a policy of the operator's. */
+static void test_names_of_others(void)
+{
+	static const char own[] = "allow *\n";
+	static const char policy[] = "private 10.0.0.0/8\n"
+				     "allow GET http://db.internal/read*\n"
+				     "allow GET http://10.8.8.8/status\n"
+				     "ask POST http://db.internal\n";
+	static const struct {
+		struct request q;
+		bool asked, named;
+	} rows[] = {
+		{ { SCHEME_HTTP, "db.internal", 80, "GET", "/read/1" }, 0, 1 },
+		{ { SCHEME_HTTP, "db.internal", 80, "GET", "/x" }, 0, 0 },
+		{ { SCHEME_HTTP, "db.internal", 80, "POST", "/x" }, 0, 0 },
+		{ { SCHEME_HTTP, "db.internal", 80, "POST", "/x" }, 1, 1 },
+		{ { SCHEME_HTTP, "evil.test", 80, "GET", "/read/1" }, 0, 0 },
+		{ { SCHEME_TCP, "db.internal", 22, NULL, NULL }, 0, 0 },
+		{ { SCHEME_HTTP, "10.8.8.8", 80, "GET", "/status" }, 0, 1 },
+		{ { SCHEME_HTTP, "10.8.8.8", 80, "POST", "/admin" }, 0, 0 },
+	};
+	struct box_part parts[2] = { 0 };
+	struct box b = { .parts = parts, .n_parts = 2 };
+	struct in6_addr a;
+	struct err e = { 0 };
+	size_t i;
+
+	CHECK(policy_parse(&parts[0].policy, own, sizeof(own) - 1, &e) == 0);
+	CHECK(policy_parse(&parts[1].policy, policy, sizeof(policy) - 1, &e) ==
+	      0);
+	CHECK(inet_pton(AF_INET6, "::ffff:10.8.8.8", &a) == 1);
+	for (i = 0; i < ARRAY_LEN(rows); i++) {
+		const struct request *q = &rows[i].q;
+
+		CHECK(box_decide(&b, q).verdict == VERDICT_ALLOW);
+		CHECK(box_names_address(&b, q, rows[i].asked, q->host, &a,
+					q->port) == rows[i].named);
+	}
+	policy_done(&parts[0].policy);
+	policy_done(&parts[1].policy);
+}
+
 int main(void)
 {
+	test_names_of_others();
 	test_packets();
 	test_odd_names();
 	test_answers();
