@@ -62,6 +62,13 @@ bool connect_is_raw(struct flow *f)
 	return raw_ruling(f, &r) && !r.observed;
 }
 
+bool connect_stays_raw(struct flow *f)
+{
+	struct ruling r;
+
+	return raw_ruling(f, &r);
+}
+
 /* --- refusals --- */
 
 /* An answer in clear text, to CONNECT; then the end. */

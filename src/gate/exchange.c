@@ -445,6 +445,9 @@ static void on_outside(struct http_stream *s, uint32_t events)
 	}
 	if (events & (EPOLLIN | EPOLLHUP | EPOLLERR))
 		x->outside_muted = true;
+	/* These come whether somebody waits for them or not. */
+	if (events & (EPOLLHUP | EPOLLERR))
+		http_stream_unwatch(&f->outside);
 	pump(f);
 }
 
@@ -718,6 +721,10 @@ void exchange_start(struct flow *f)
 	/* A tunnel that turned out to be HTTP. */
 	pass_end(f, 0, NULL);
 	http_stream_close(&f->outside);
+	if (f->peeked > 0 && flow_looked(f) < 0) {
+		flow_end(f);
+		return;
+	}
 	f->x = xcalloc(1, sizeof(*f->x));
 	reset(f);
 	flow_deadline(f, FLOW_HEAD_MS);

@@ -167,15 +167,20 @@ static void wait_first(struct flow *f, size_t have)
 		flow_end(f);
 }
 
-int flow_take(struct flow *f, void *p, size_t n)
+int flow_looked(struct flow *f)
 {
 	int one = 1;
 
-	if (recv(f->inside.io.fd, p, n, 0) != (ssize_t)n)
-		return -EIO;
 	f->peeked = 0;
 	return setsockopt(f->inside.io.fd, SOL_SOCKET, SO_RCVLOWAT, &one,
 			  sizeof(one));
+}
+
+int flow_take(struct flow *f, void *p, size_t n)
+{
+	if (recv(f->inside.io.fd, p, n, 0) != (ssize_t)n)
+		return -EIO;
+	return flow_looked(f);
 }
 
 /* The head of a CONNECT, and not a byte behind it. */

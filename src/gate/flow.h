@@ -127,6 +127,8 @@ void flow_end(struct flow *f);
 void flow_deadline(struct flow *f, uint64_t ms);
 /* Looks at what comes next: TLS, HTTP or something else. */
 void flow_look(struct flow *f);
+/* Enough: from here on a single byte is heard again. */
+int flow_looked(struct flow *f) MUST_CHECK;
 /* Takes exactly `n` bytes that were looked at. */
 int flow_take(struct flow *f, void *p, size_t n) MUST_CHECK;
 
@@ -146,6 +148,8 @@ void connect_count(struct flow *f);
 void connect_refuse(struct flow *f, const struct refusal *r);
 /* Is it allowed to be raw, so that nobody has to wait for its first bytes? */
 bool connect_is_raw(struct flow *f);
+/* It is raw: may it still be, by the policies of now? */
+bool connect_stays_raw(struct flow *f);
 
 /* exchange.c */
 void exchange_start(struct flow *f);

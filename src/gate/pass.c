@@ -422,6 +422,7 @@ bool pass_review(struct flow *f, struct refusal *r)
 	    p->ruling.verdict == VERDICT_LOOK ||
 	    (p->ruling.verdict == VERDICT_ASK && before == VERDICT_ALLOW &&
 	     !p->approved) ||
+	    (p->request.scheme == SCHEME_TCP && !connect_stays_raw(f)) ||
 	    (!p->head && p->request.scheme == SCHEME_HTTPS &&
 	     pass_needs_look(f, p->request.host, p->request.port))) {
 		refusal_policy(r, f->box, &p->request, &p->ruling);

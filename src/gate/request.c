@@ -26,12 +26,10 @@ static const char *const not_outside[] = {
 /* Another protocol, that has no way through here. */
 static const char *const not_inside[] = { "alt-svc", NULL };
 
-/* A method for the server that the policy did not see. */
+/* A method or a path for the server that the policy did not see. */
 static const char *const overrides[] = {
-	"x-http-method-override",
-	"x-http-method",
-	"x-method-override",
-	NULL,
+	"x-http-method-override", "x-http-method", "x-method-override",
+	"x-original-url",         "x-rewrite-url", NULL,
 };
 
 /* They echo the head, with what we put into it; or are not for us. */
@@ -43,6 +41,18 @@ static bool in(const char *const *list, const char *name)
 		if (strcasecmp(*list, name) == 0)
 			return true;
 	return false;
+}
+
+/* To many servers '_' in a name is the same as '-'. */
+static bool overrides_something(const char *name)
+{
+	char plain[32];
+	size_t i;
+
+	for (i = 0; name[i] && i < sizeof(plain) - 1; i++)
+		plain[i] = name[i] == '_' ? '-' : name[i];
+	plain[i] = '\0';
+	return !name[i] && in(overrides, plain);
 }
 
 /* --- where to --- */
@@ -140,10 +150,10 @@ static bool check_method(const struct http_head *h, struct refusal *r)
 		return false;
 	}
 	for (i = 0; i < h->n_fields; i++)
-		if (in(overrides, h->field[i].name)) {
+		if (overrides_something(h->field[i].name)) {
 			refusal_set(r, REFUSE_BAD,
 				    "%.40s does not pass the gate: send the "
-				    "method itself",
+				    "method, or the path, itself",
 				    h->field[i].name);
 			return false;
 		}

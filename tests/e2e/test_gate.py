@@ -6,9 +6,12 @@ The servers are those of internet.py, the connections are made in the network
 of the sandbox (Inside)."""
 
 import base64
+import contextlib
 import hashlib
 import os
 import socket
+import ssl
+import struct
 import threading
 import time
 import unittest
@@ -269,6 +272,40 @@ class Proxy(GateCase):
         self.assertEqual((r.status, r.body), (413, b"no\n"))
 
 
+    def test_reset_while_nobody_reads(self):
+        """A server that is gone costs no time while its answer waits."""
+        gone = threading.Event()
+
+        def serve(c):
+            c.recv(65536)
+            c.settimeout(0.5)
+            with contextlib.suppress(OSError):
+                c.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 30000000\r\n"
+                          b"\r\n" + bytes(30000000))
+            c.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER,
+                         struct.pack("ii", 1, 0))
+            c.close()
+            gone.set()
+
+        def used():
+            return sum(sum(map(int, open(f"/proc/{p}/stat").read()
+                               .rsplit(")")[1].split()[11:13]))
+                       for p in self.i.pids()["carrel-gate"])
+        self.api.raw = serve
+        s = self.inside.connect()
+        s.sendall(b"GET http://api.test/ HTTP/1.1\r\nHost: api.test\r\n\r\n")
+        self.assertTrue(gone.wait(20))
+        before = used()
+        time.sleep(1)
+        self.assertLess((used() - before) / os.sysconf("SC_CLK_TCK"), 0.15)
+        # What came of it is there, and no more.
+        n = len(s.recv(65536))
+        with contextlib.suppress(ConnectionResetError):
+            while got := s.recv(1 << 20):
+                n += len(got)
+        self.assertTrue(65536 < n < 30000000, n)
+
+
 class _Next:
     """The next of several answers on a connection."""
 
@@ -342,6 +379,34 @@ class Secure(GateCase):
                             ca=open(self.net.ca.cert).read())
         self.assertEqual(self.at("203.0.113.200", "/", s).status, 200)
         self.assertEqual(len(w.requests), 1)
+
+    def test_hello_in_pieces(self):
+        """What comes behind a hello may be shorter than the hello."""
+        s, r = self.inside.tunnel("deep.test")
+        self.assertEqual(r.status, 200, r)
+        ctx = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        ctx.load_verify_locations(cadata=self.inside.ca)
+        came, goes = ssl.MemoryBIO(), ssl.MemoryBIO()
+        tls = ctx.wrap_bio(came, goes, server_hostname="deep.test")
+        with self.assertRaises(ssl.SSLWantReadError):
+            tls.do_handshake()
+        hello = goes.read()
+        s.sendall(hello[:-1])
+        time.sleep(0.2)  # the gate has looked at it, or has not
+        s.sendall(hello[-1:])
+        s.settimeout(5 * harness.SLOW)
+
+        def do(fn, *args):
+            while True:
+                try:
+                    return fn(*args)
+                except ssl.SSLWantReadError:
+                    s.sendall(goes.read())
+                    came.write(s.recv(65536))
+        do(tls.do_handshake)
+        tls.write(b"GET /ok HTTP/1.1\r\nHost: deep.test\r\n\r\n")
+        s.sendall(goes.read())
+        self.assertTrue(do(tls.read, 100).startswith(b"HTTP/1.1 200"))
 
     def test_raw(self):
         for s in (self.inside.tunnel("db.test", 5432)[0],
@@ -452,6 +517,23 @@ class Changes(GateCase):
         self.assertEqual(self.inside.tunnel("api.test")[1].status, 403)
         self.i.api("PATCH", f"/v1/sandboxes/{self.box}", {"rules": RULES})
         self.assertEqual(self.inside.tunnel("api.test")[1].status, 200)
+
+    def test_denied_web_ends_raw_tunnels(self):
+        """A rule about everything lets raw bytes pass only where the rules
+        of the web agree: also those of later."""
+        box = self.i.create(rules=["allow *"])
+        inside = Inside(self.i, box)
+        raw, r = inside.tunnel("db.test", 5432)
+        self.assertEqual(r.status, 200, r)
+        raw.sendall(b"x")
+        self.assertEqual(raw.recv(1), b"x")
+        r = self.i.api("PATCH", f"/v1/sandboxes/{box}",
+                       {"rules": ["deny * db.test:5432", "allow *"]})
+        self.assertEqual(r.status, 200, r)
+        raw.settimeout(10)
+        self.assertEqual(_read_all(raw), b"")
+        inside.close()
+        self.i.rm(box)
 
     def test_written_down(self):
         self.inside.get("http://api.test/log?secret=1", "POST", body=b"abc")

@@ -182,7 +182,8 @@ class Smuggling(AttackCase):
             r = self.inside.get("http://api.test/", method)
             self.assertEqual(r.status, status, method)
         for field in ("X-HTTP-Method-Override", "x-http-method",
-                      "X-METHOD-OVERRIDE"):
+                      "X-METHOD-OVERRIDE", "X_HTTP-Method_Override",
+                      "X-Original-URL", "X-Rewrite-Url"):
             r = self.inside.get("http://api.test/", "POST",
                                 [(field, "DELETE")])
             self.assertEqual(r.status, 400, field)
