@@ -141,10 +141,18 @@ static void linger(struct flow *f)
 	exchange_watch(f);
 }
 
+void exchange_release(struct flow *f)
+{
+	f->box->held -= f->x->held;
+	f->x->held = 0;
+	buf_done(&f->x->body);
+}
+
 static void reset(struct flow *f)
 {
 	struct exchange *x = f->x;
 
+	exchange_release(f);
 	x->state = X_HEAD;
 	x->scan = x->from_scan = (struct http_scan){ 0 };
 	x->in_chunks = x->from_chunks = (struct http_chunked){ 0 };
@@ -152,7 +160,6 @@ static void reset(struct flow *f)
 	x->chunked = x->close = x->reused = false;
 	x->continues = 0;
 	buf_done(&x->up);
-	buf_done(&x->body);
 	buf_clear(&x->target);
 	buf_done(&x->from);
 	buf_done(&x->down);
@@ -281,12 +288,15 @@ static bool body_piece(struct flow *f, const char *p, size_t n)
 		return false;
 	}
 	if (x->state == X_GATHER) {
-		if (buf_len(&x->body) + n > x->gather_max) {
+		if (buf_len(&x->body) + n > x->gather_max ||
+		    f->box->held + n > BOX_HELD_MAX) {
 			exchange_refuse_with(
 				f, REFUSE_LARGE,
 				"the body is too long to be signed");
 			return false;
 		}
+		x->held += n;
+		f->box->held += n;
 		buf_add(&x->body, p, n);
 		return true;
 	}

@@ -28,7 +28,7 @@ struct exchange {
 	bool in_done;   /* its end was read */
 	bool up_broken; /* the server does not take it */
 	struct scan look;
-	size_t gather_max;
+	size_t gather_max, held;
 
 	/* The answer. */
 	struct http_scan from_scan;

@@ -78,6 +78,8 @@ void flow_end(struct flow *f)
 	if (f->tunnelled)
 		connect_count(f);
 	pass_end(f, 0, "the connection ended");
+	if (f->x)
+		exchange_release(f);
 	if (f->tunnelled)
 		tunnel_end(&f->tunnel);
 	http_stream_close(&f->inside);

@@ -154,6 +154,8 @@ bool connect_stays_raw(struct flow *f);
 /* exchange.c */
 void exchange_start(struct flow *f);
 void exchange_free(struct exchange *x);
+/* The body that it holds goes. */
+void exchange_release(struct flow *f);
 /* The time is up; a policy changed, and what is under way must end. */
 void exchange_late(struct flow *f);
 void exchange_revoked(struct flow *f, const struct refusal *r);

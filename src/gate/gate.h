@@ -60,6 +60,7 @@ enum {
 	GATE_BUCKETS = 1024,
 	BOX_FLOWS_MAX = 1024, /* connections of a sandbox; more wait */
 	FLOWS_MAX = 8192,     /* of all */
+	BOX_HELD_MAX = 64 * 1024 * 1024,
 };
 
 struct gate;
@@ -106,6 +107,7 @@ struct box {
 	struct budgets *budgets; /* budget.c */
 	struct list flows;       /* flow.h */
 	unsigned n_flows, n_asks;
+	size_t held; /* bytes of bodies that are held as a whole */
 	uint64_t ask_room, ask_room_ms; /* ask.c: how often it may ask */
 	bool full;                      /* does not accept: too many flows */
 	bool listens; /* its project has keys, and it has a state */
