@@ -141,8 +141,10 @@ static int watch(struct fetch *f, int fds[FD_PASS_MAX])
 	/* Fewer wake-ups; the limit of the host may be smaller. */
 	(void)fcntl(fds[0], F_SETPIPE_SZ, 1 << 20);
 	(void)fcntl(fds[1], F_SETPIPE_SZ, 1 << 20);
-	return worker_pipes(&f->api->loop, fds, &f->to, 0, on_room, &f->from,
-			    on_said);
+	f->to.events = 0;
+	f->to.fn = on_room;
+	f->from.fn = on_said;
+	return worker_pipes(&f->api->loop, fds, &f->to, &f->from);
 }
 
 static void on_started(struct warden_call *c, const struct warden_rep *rep,

@@ -248,8 +248,10 @@ static int watch(struct import *i, int fds[FD_PASS_MAX])
 {
 	/* Fewer wake-ups; the limit of the host may be smaller. */
 	(void)fcntl(fds[0], F_SETPIPE_SZ, 1 << 20);
-	return worker_pipes(&i->api->loop, fds, &i->tar, 0, on_pipe, &i->words,
-			    on_words);
+	i->tar.events = 0;
+	i->tar.fn = on_pipe;
+	i->words.fn = on_words;
+	return worker_pipes(&i->api->loop, fds, &i->tar, &i->words);
 }
 
 static void on_import(struct warden_call *c, const struct warden_rep *rep,

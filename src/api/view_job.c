@@ -165,8 +165,10 @@ static void on_view(struct warden_call *c, const struct warden_rep *rep,
 	int r;
 
 	if (e.code == 0) {
-		r = worker_pipes(&v->api->loop, fds, &v->ask, EPOLLOUT, on_ask,
-				 &v->words, on_words);
+		v->ask.events = EPOLLOUT;
+		v->ask.fn = on_ask;
+		v->words.fn = on_words;
+		r = worker_pipes(&v->api->loop, fds, &v->ask, &v->words);
 		if (r < 0)
 			err_set(&e, -r, "watch the worker: %s", strerror(-r));
 	}

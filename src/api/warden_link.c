@@ -357,8 +357,7 @@ void warden_done(struct warden_link *w)
 }
 
 int worker_pipes(struct loop *l, int fds[FD_PASS_MAX], struct io *to,
-		 uint32_t events, io_fn *on_room, struct io *from,
-		 io_fn *on_words)
+		 struct io *from)
 {
 	int r;
 
@@ -368,13 +367,13 @@ int worker_pipes(struct loop *l, int fds[FD_PASS_MAX], struct io *to,
 	if (r == 0)
 		r = fd_set_nonblock(fds[1], true);
 	if (r == 0)
-		r = io_add(l, to, fds[0], events, on_room);
+		r = io_add(l, to, fds[0], to->events, to->fn);
 	if (r < 0) {
 		to->fd = -1;
 		return r;
 	}
 	(void)take_fd(&fds[0]);
-	r = io_add(l, from, fds[1], EPOLLIN, on_words);
+	r = io_add(l, from, fds[1], EPOLLIN, from->fn);
 	if (r < 0) {
 		from->fd = -1;
 		return r;

@@ -72,12 +72,11 @@ void warden_cancel(struct warden_call *c);
 /* One call whose failure is only worth a line in the log. */
 void warden_chore(struct warden_link *w, enum warden_op op, const char *id);
 /*
- * The pipes of a worker that the warden has started: what it is told, with
- * `events` first, and what it says. Takes the descriptors out of `fds`. When it
- * fails, what was not added has no descriptor.
+ * The pipes of a worker that the warden has started: what it is told and what
+ * it says. Both have their `fn`, and `to` the events it hears first. Takes the
+ * descriptors out of `fds`. When it fails, what was not added has none.
  */
 int worker_pipes(struct loop *l, int fds[FD_PASS_MAX], struct io *to,
-		 uint32_t events, io_fn *on_room, struct io *from,
-		 io_fn *on_words) MUST_CHECK;
+		 struct io *from) MUST_CHECK;
 /* Fills the request of a call that names only an id. */
 void warden_req_id(struct warden_call *c, enum warden_op op, const char *id);
