@@ -322,6 +322,15 @@ void gate_box_have(struct gate_link *l, const char *id)
 		gate_forget(l, id, !s || !spec_has_door(&s->spec));
 }
 
+/* It came back to a door that was told only now that it had left. */
+void gate_box_lost(struct gate_link *l, const char *id)
+{
+	struct sandbox *s = gate_box_of(l, id);
+
+	if (s)
+		s->gate->has = false;
+}
+
 void gate_boxes_lost(struct gate_link *l)
 {
 	struct list *n, *next;

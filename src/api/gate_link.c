@@ -199,6 +199,7 @@ static void send_all_gone(struct gate_link *l)
 		struct gone *g = container_of(n, struct gone, node);
 
 		send_gone(l, g->id, g->ended);
+		gate_box_lost(l, g->id);
 		list_del(&g->node);
 		free(g);
 	}

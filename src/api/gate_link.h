@@ -50,6 +50,7 @@ void gate_secret_sealed(struct api *a, const struct gate_msg *m);
 
 /* gate_box.c: what a door says of its sandboxes. */
 void gate_box_have(struct gate_link *l, const char *id);
+void gate_box_lost(struct gate_link *l, const char *id);
 void gate_boxes_lost(struct gate_link *l);
 void gate_boxes_ready(struct gate_link *l);
 /* The keys of a project are here. */

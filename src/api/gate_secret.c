@@ -10,7 +10,9 @@
 static void send_one(struct gate_link *l, const struct project_secret *p)
 {
 	AUTO(buf_done) struct buf b = { 0 };
-	struct gate_msg m = { .kind = GATE_SECRET, .project = p->project };
+	struct gate_msg m = { .kind = GATE_SECRET,
+			      .number = p->updated_ms,
+			      .project = p->project };
 
 	secret_pack(&b, &p->secret);
 	m.bytes = buf_data(&b);
@@ -36,7 +38,12 @@ void gate_send_secrets(struct gate_link *l)
 
 void gate_secret_sealed(struct api *a, const struct gate_msg *m)
 {
-	project_secret_renewed(a, m->project, m->name, m->bytes, m->n_bytes);
+	struct project_secret *p = project_secret_find(a, m->project, m->name);
+
+	/* Somebody may have set another one meanwhile: that one stays. */
+	if (p && p->updated_ms == m->number)
+		project_secret_renewed(a, m->project, m->name, m->bytes,
+				       m->n_bytes);
 }
 
 /* The door of the project is there, or hears it when it is. */

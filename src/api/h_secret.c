@@ -143,6 +143,8 @@ static int take_secret(const struct change *w, const json_t *j, struct err *e)
 			       "value: must not come here; seal it to the key "
 			       "of GET /v1/vault/key");
 	r = secret_from_json(&s, j, e);
+	/* As with policies: private places are the operator's to name. */
+	s.private_url = *s.url && *w->who.project == '\0';
 	if (r == 0 && s.sealed_n == 0)
 		r = err_set(e, EINVAL, "sealed: the value is missing");
 	if (r == 0)

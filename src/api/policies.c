@@ -154,6 +154,19 @@ int policies_load(struct api *a, struct err *e)
 
 /* --- changes --- */
 
+/* One project must not take the others' places. */
+static bool has_room(struct api *a, const char *project)
+{
+	struct list *n, *next;
+	unsigned count = 0;
+
+	list_each (n, next, &a->policies.all)
+		count += strcmp(container_of(n, struct saved_policy, node)
+					->project,
+				project) == 0;
+	return count < POLICIES_OF_PROJECT && a->policies.n < POLICIES_MAX;
+}
+
 struct saved_policy *policy_keep(struct api *a, const char *project,
 				 const char *name, const char *text,
 				 struct err *e)
@@ -164,9 +177,11 @@ struct saved_policy *policy_keep(struct api *a, const char *project,
 					.text = text,
 					.updated_ms = clock_wall_ms() };
 
-	if (!p && a->policies.n == POLICIES_MAX) {
-		err_set(e, EMFILE, "there are %d policies: remove some",
-			POLICIES_MAX);
+	if (!p && !has_room(a, project)) {
+		err_set(e, EMFILE,
+			"there are %d policies of a project, or %d in all: "
+			"remove some",
+			POLICIES_OF_PROJECT, POLICIES_MAX);
 		return NULL;
 	}
 	if (registry_policy_put(&a->registry, &row, e) < 0)

@@ -25,6 +25,7 @@ struct spec;
 
 enum {
 	POLICIES_MAX = 1024, /* of all projects */
+	POLICIES_OF_PROJECT = 128,
 	PRESETS_MAX = 64,
 	/* So that all that a sandbox may have fits into GATE_TEXT_MAX: what
 	 * people have granted, its own rules, presets, and this. */

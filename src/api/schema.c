@@ -48,6 +48,8 @@
 		{ "service?", "string", "of AWS" },                            \
 		{ "token_url?", "string", "where OAuth 2 tokens come from" },  \
 		{ "scope?", "string", "of these tokens" },                     \
+		{ "private_url?", "boolean",                                   \
+		  "the operator set it: token_url may be a private place" },   \
 	{                                                                      \
 		"env?", "string", "variable inside that has the placeholder"   \
 	}

@@ -110,7 +110,7 @@ static int of_project(struct gate *g, const struct gate_msg *m)
 		project_want_keys(p);
 		return 0;
 	case GATE_SECRET:
-		return project_secret(p, m->bytes, m->n_bytes);
+		return project_secret(p, m->number, m->bytes, m->n_bytes);
 	case GATE_SECRET_GONE:
 		project_secret_gone(p, m->name);
 		return 0;

@@ -12,6 +12,7 @@
 #include "base/product.h"
 #include "gate/dial.h"
 #include "gate/opened.h"
+#include "gate/project.h"
 #include "gate/record.h"
 #include "http/chunked.h"
 #include "vault/token.h"
@@ -33,8 +34,9 @@ struct oauth {
 	struct err failed; /* the last time, and when */
 	uint64_t failed_ms;
 
-	/* Who set the secret has named the endpoint, so it may be in a network
-	 * of his own: a "sandbox" whose only rule says so. */
+	/* An operator who set the secret has named the endpoint, so it may be
+	 * in a network of his own: a "sandbox" whose only rule says so. That
+	 * of a project has no rule. */
 	struct box *box;
 	struct box_part part;
 	struct dial dial;
@@ -161,11 +163,12 @@ static void renew(struct oauth *a, const char *value)
 	memcpy(v.p, value, v.n + 1);
 	sealed_free(&o->value);
 	o->value = v;
-	gate_tell(a->gate, &(struct gate_msg){ .kind = GATE_SEALED,
-					       .project = o->project->name,
-					       .name = o->secret->name,
-					       .bytes = buf_data(&sealed),
-					       .n_bytes = buf_len(&sealed) });
+	free(o->secret->sealed);
+	o->secret->sealed_n = buf_len(&sealed);
+	o->secret->sealed = xcalloc(1, o->secret->sealed_n);
+	memcpy(o->secret->sealed, buf_data(&sealed), o->secret->sealed_n);
+	o->secret->renewed = true;
+	project_tell_sealed(o->project, o->secret);
 	buf_done(&sealed);
 }
 
@@ -369,7 +372,7 @@ static int make_box(struct oauth *a, const struct url *u, struct err *e)
 	a->box->gate = a->gate;
 	a->box->project = a->o->project;
 	a->box->parts = &a->part;
-	a->box->n_parts = 1;
+	a->box->n_parts = a->o->secret->private_url;
 	a->box->link_fd = -1;
 	return 0;
 }

@@ -9,6 +9,7 @@
 #include "gate/box.h"
 #include "gate/door.h"
 #include "gate/leaf.h"
+#include "gate/opened.h"
 #include "vault/secret.h"
 
 static struct project *find(struct gate *g, const char *name)
@@ -146,12 +147,38 @@ static bool drop_named(struct project *p, const char *name)
 	return false;
 }
 
-int project_secret(struct project *p, const void *packed, size_t n)
+void project_tell_sealed(struct project *p, const struct secret *s)
+{
+	gate_tell(p->gate, &(struct gate_msg){ .kind = GATE_SEALED,
+					       .number = s->set,
+					       .project = p->name,
+					       .name = s->name,
+					       .bytes = s->sealed,
+					       .n_bytes = s->sealed_n });
+}
+
+/* Told again. What was renewed while the api was away it hears of now: a token
+ * that was used once is worth nothing. */
+static bool is_known(struct project *p, const struct secret *s)
+{
+	struct secret *old = secret_of(p, s->name);
+
+	if (!old || !old->renewed || old->set != s->set)
+		return false;
+	old->round = p->gate->round;
+	project_tell_sealed(p, old);
+	return true;
+}
+
+int project_secret(struct project *p, uint64_t set, const void *packed,
+		   size_t n)
 {
 	struct secret *s = xcalloc(1, sizeof(*s));
 	int r = secret_unpack(s, packed, n);
 
-	if (r < 0) {
+	s->set = set;
+	if (r < 0 || is_known(p, s)) {
+		secret_done(s);
 		free(s);
 		return r;
 	}

@@ -384,6 +384,7 @@ void secret_pack(struct buf *b, const struct secret *s)
 	pack_str(b, s->name);
 	pack_u8(b, (uint8_t)s->kind);
 	pack_u32(b, s->methods);
+	pack_u8(b, s->private_url);
 	for (t = secret_texts; t->name; t++)
 		pack_str(b, (const char *)s + t->at);
 	pack_u8(b, (uint8_t)s->n_hosts);
@@ -424,6 +425,7 @@ int secret_unpack(struct secret *s, const void *p, size_t n)
 	take_text(&u, s->name, sizeof(s->name));
 	s->kind = unpack_u8(&u);
 	s->methods = unpack_u32(&u);
+	s->private_url = unpack_u8(&u) == 1;
 	for (t = secret_texts; t->name; t++)
 		take_text(&u, (char *)s + t->at, t->cap);
 	s->n_hosts = unpack_u8(&u);

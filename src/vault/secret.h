@@ -45,10 +45,13 @@ struct secret {
 	char field[NAME_CAP * 2], template[SECRET_TEXT_CAP];
 	char user[SECRET_TEXT_CAP], region[NAME_CAP], service[NAME_CAP];
 	char url[SECRET_TEXT_CAP], scope[SECRET_TEXT_CAP];
+	bool private_url; /* an operator set it: `url` may be a private place */
 	char env[NAME_CAP];    /* variable inside that has the placeholder */
 	unsigned char *sealed; /* owned */
 	size_t sealed_n;
 	uint64_t round; /* a door's: the connection that it was told by */
+	uint64_t set;   /* a door's: which one it is of those with its name */
+	bool renewed;   /* a door's: `sealed` is its own work */
 	void *open;     /* a door's: the value and what was made of it */
 	void (*close)(void *open); /* called by secret_done() */
 };

@@ -24,6 +24,8 @@ json_t *secret_to_json(const struct secret *s)
 			json_array_append_new(methods,
 					      json_string(method_name(i)));
 	json_object_set_new(j, "methods", methods);
+	if (s->private_url)
+		json_object_set_new(j, "private_url", json_true());
 	for (t = secret_texts; t->name; t++)
 		if (*((const char *)s + t->at))
 			json_object_set_new(
@@ -148,6 +150,8 @@ int secret_from_json(struct secret *s, const json_t *j, struct err *e)
 			r = take_methods(s, v, e);
 		else if (strcmp(key, "sealed") == 0)
 			r = take_sealed(s, v, e);
+		else if (strcmp(key, "private_url") == 0)
+			s->private_url = json_is_true(v);
 		else if (strcmp(key, "name") != 0)
 			r = take_text(s, key, v, e);
 		else if (!text_of(v) || strcmp(text_of(v), s->name) != 0)

@@ -45,7 +45,8 @@ enum gate_kind {
 	GATE_HELLO = 1, /* door */
 	/* From the api. */
 	GATE_PROJECT,     /* project: its keys, made if there are none */
-	GATE_SECRET,      /* project, and a secret as vault/secret.h packs it */
+	GATE_SECRET,      /* number: when it was set; project, and a secret as
+			     vault/secret.h packs it */
 	GATE_SECRET_GONE, /* project, name */
 	GATE_BOX,  /* below; a new one or a change, in force when it is read */
 	GATE_GONE, /* id */
@@ -59,7 +60,8 @@ enum gate_kind {
 	GATE_ASK_GONE, /* number: nobody waits for it any more */
 	GATE_PAUSE,    /* id, why: its budget says so */
 	GATE_USE,    /* id, counters: all of its life; at most once a second */
-	GATE_SEALED, /* project, name, sealed: a secret that was renewed */
+	GATE_SEALED, /* number, project, name, sealed: the secret that was set
+			then is renewed */
 	GATE_CODED,  /* number, text: the code, or "" and why not */
 	/* From the api: answered by GATE_SYNCED with the same number when all
 	 * that was said before is in force. */

@@ -207,6 +207,12 @@ class Saved(unittest.TestCase):
                 self.assertIn("the operator's to allow", r["message"])
         self.put("p", b"deny * 10.0.0.1", key=one)
         self.put("p", b"private 10.0.0.0/8", query="?project=one")
+        # None has the places of the others.
+        for i in range(127):
+            self.put(f"p{i}", b"deny *", key=two)
+        self.assertIn("128 policies of a project",
+                      self.put("more", b"deny *", 429, key=two)["message"])
+        self.put("more", b"deny *", key=one)
 
     def test_what_a_spec_names(self):
         for spec, says in (

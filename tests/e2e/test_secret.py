@@ -9,6 +9,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import sqlite3
 import subprocess
 import tempfile
@@ -386,6 +387,69 @@ class Secrets(harness.Case):
         r = self.get(box, "https://api.test/")
         self.assertEqual(r.status, 502)
         self.assertIn("invalid_grant", r.text)
+
+    def test_token_from_a_private_place(self):
+        """Only the operator may name one, as in policies."""
+        key = self.i.api("POST", "/v1/keys", {
+            "scope": "admin", "project": "inner"}).json["key"]
+        self.i.cli("secret", "set", "inner", "--host", "api.test", "--oauth2",
+                   "--token-url", "https://127.0.0.1:1/token", "--client-id",
+                   "me", "--project", "inner", input="a\nb", check=0)
+        with open(f"{self.i.dir}/copy.db", "wb") as f:
+            f.write(self.i.api("POST", "/v1/backup").body)
+        with sqlite3.connect(f.name) as db:
+            (sealed,), = db.execute(
+                "SELECT sealed FROM secrets WHERE name = 'inner'")
+        put = {"kind": "oauth2", "hosts": ["api.test"], "user": "me",
+               "token_url": "https://127.0.0.1:1/token", "private_url": True,
+               "sealed": base64.b64encode(sealed).decode()}
+
+        def code():
+            return self.i.api("POST", "/v1/secrets/inner/code?project=inner"
+                              ).json["message"]
+        self.assertIn("refused", code())
+        r = self.i.api("PUT", "/v1/secrets/inner", put,
+                       {"Authorization": f"Bearer {key}"})
+        self.assertEqual(r.status, 200, r)
+        self.assertNotIn("private_url", r.json)
+        self.assertIn("a loopback address", code())
+        self.i.cli("secret", "rm", "inner", "--project", "inner", check=0)
+
+    def test_token_renewed_without_the_api(self):
+        """A refresh token is good for once: it must not get lost."""
+        asked = []
+
+        def endpoint(r):
+            form = dict(urllib.parse.parse_qsl(r.body.decode()))
+            asked.append(form.get("refresh_token"))
+            return answer(json.dumps({
+                "access_token": f"renewed-access-{len(asked)}",
+                "refresh_token": f"renewed-{len(asked)}", "expires_in": 2}))
+        self.other.handler = endpoint
+        self.set("away", "--host", "api.test", "--oauth2", "--token-url",
+                 "https://other.test/token", "--client-id", "me",
+                 value="client-secret\nrenewed-0")
+        box = self.box("away")
+        w = self.inside(box)
+        self.get(box, "https://api.test/")
+        os.kill(self.i.daemon.pid, signal.SIGSTOP)  # nobody starts it again
+        try:
+            self.i.kill_role("carrel-api")
+            time.sleep(1.1)  # half of the token's life
+            s, _ = w.tunnel("api.test")
+            t = w.tls(s, "api.test")
+            w.get("/", fields=(("Host", "api.test"),), sock=t)
+            t.close()
+        finally:
+            os.kill(self.i.daemon.pid, signal.SIGCONT)
+        self.assertEqual(asked, ["renewed-0", "renewed-1"])
+        time.sleep(1.1)
+        wait_for("the api", lambda: self.i.cli("ls").returncode == 0,
+                 20 * SLOW)
+        self.get(box, "https://api.test/")
+        self.i.kill_role("carrel-gate")
+        self.get(box, "https://api.test/")
+        self.assertEqual(asked, [f"renewed-{i}" for i in range(4)])
 
     def test_connect(self):
         """A person's consent: the code goes sealed to the door, which is the

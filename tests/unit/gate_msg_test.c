@@ -49,6 +49,7 @@ static void test_round(void)
 		{ .kind = GATE_HELLO, .door = "alpha" },
 		{ .kind = GATE_PROJECT, .project = "alpha" },
 		{ .kind = GATE_SECRET,
+		  .number = 7,
 		  .project = "alpha",
 		  .bytes = "a\0b",
 		  .n_bytes = 3 },
