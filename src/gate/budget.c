@@ -23,6 +23,7 @@
 #include "gate/model.h"
 #include "gate/record.h"
 #include "gate/state.h"
+#include "http/parse.h"
 
 enum {
 	PAUSE_AGAIN_MS = 10000, /* a sandbox that somebody woke too early */
@@ -409,6 +410,21 @@ static enum budget_answer over(struct budget_hold *h, unsigned slot,
 	}
 }
 
+/* What is said in a WebSocket cannot be counted in tokens. */
+static bool has_no_count(const struct budget_hold *h, const struct budgets *x,
+			 const struct http_head *head)
+{
+	unsigned i;
+
+	if (!http_wants_upgrade(head, "websocket"))
+		return false;
+	for (i = 0; i < h->n_slots; i++)
+		if (x->v[h->slots[i]].limit.tokens ||
+		    x->v[h->slots[i]].limit.cost_micro)
+			return true;
+	return false;
+}
+
 static void open_hold(struct budget_hold *h, const struct host_model *model)
 {
 	unsigned i;
@@ -448,6 +464,12 @@ enum budget_answer budget_begin(struct budget_hold *h, struct box *b,
 	}
 	snprintf(h->host, sizeof(h->host), "%s", r->host);
 	find_tallies(h, x, r->host);
+	if (model && has_no_count(h, x, head)) {
+		err_set(e, EDQUOT,
+			"there is a budget of tokens, and nobody can count "
+			"those of a WebSocket");
+		return BUDGET_DENY;
+	}
 	for (i = 0; i < h->n_slots; i++) {
 		unsigned slot = h->slots[i];
 		enum limit l = full_limit(&x->v[slot], &b->state->budgets[slot],
@@ -583,6 +605,12 @@ void budget_answer_body(struct budget_hold *h, const void *p, size_t n)
 {
 	if (h->open && h->model)
 		model_answer(h->model, p, n);
+}
+
+void budget_cut(struct budget_hold *h)
+{
+	if (h->open && h->model)
+		h->model->cut = true;
 }
 
 bool budget_wants_bodies(const struct budget_hold *h)

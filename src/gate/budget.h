@@ -51,6 +51,8 @@ const char *budget_why(const struct budget_hold *h);
  */
 void budget_request_body(struct budget_hold *h, const void *p, size_t n);
 void budget_answer_body(struct budget_hold *h, const void *p, size_t n);
+/* The request has left, and nobody sees the end of its answer. */
+void budget_cut(struct budget_hold *h);
 /* Must the request's or the answer's content be shown to the two above? */
 bool budget_wants_bodies(const struct budget_hold *h);
 /* Is this a host whose answers are counted (so it must be inspected)? */

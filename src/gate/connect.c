@@ -155,6 +155,8 @@ void connect_tunnel(struct flow *f, bool look, struct buf *up, struct buf *down)
 		.gate = f->box->gate,
 		.hold = &f->pass.hold,
 		.up_scan = f->look.set ? &f->look : NULL,
+		.down_scan =
+			f->pass.inject.mask.set ? &f->pass.inject.mask : NULL,
 		.done = on_tunnel_end,
 		.idle_ms = FLOW_TUNNEL_MS,
 	};

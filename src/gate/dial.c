@@ -354,6 +354,18 @@ static int check(struct dial_work *w, const struct in6_addr *a)
 		       d->host, text, why, text);
 }
 
+bool dial_stays(const struct dial *d)
+{
+	struct in6_addr a;
+
+	/* Where a proxy leads to is its own affair. */
+	if (!d->named || d->box->gate->conf->upstream_proxy[0])
+		return true;
+	return address_read(&a, d->address) == 0 &&
+	       box_names_address(d->box, d->request, d->asked, d->host, &a,
+				 d->port);
+}
+
 /* In turns, so that a family that does not work costs one head start. */
 static void arrange(struct dial_work *w, const struct in6_addr *found,
 		    unsigned n)

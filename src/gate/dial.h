@@ -42,6 +42,8 @@ int dial_check(const struct conf *c, struct err *e) MUST_CHECK;
 
 void dial_start(struct dial *d, dial_fn *done);
 void dial_cancel(struct dial *d);
+/* It is done: may it be where it is, by the policies of now? */
+bool dial_stays(const struct dial *d);
 
 /*
  * address.c. All of them are IPv6 ones, IPv4 as mapped ones.

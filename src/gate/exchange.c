@@ -198,6 +198,12 @@ static void finish(struct flow *f)
 /* Nothing more can be said about it. */
 void exchange_cut(struct flow *f, const char *why)
 {
+	const struct exchange *x = f->x;
+
+	/* All of the request has left: it has its price, answer or not. */
+	if (x->state == X_RUN && x->in_done && buf_len(&x->up) == 0 &&
+	    (!x->answered || (x->answer.status < 400 && !x->from_done)))
+		budget_cut(&f->pass.hold);
 	pass_end(f, f->x->answered ? f->x->answer.status : 0, why);
 	flow_end(f);
 }

@@ -124,6 +124,9 @@ static void review(struct flow *f)
 {
 	struct refusal r;
 
+	/* Where the next request would go is looked up and checked again. */
+	if (f->pass.state < PASS_OPEN)
+		http_stream_close(&f->outside);
 	if (pass_review(f, &r))
 		return;
 	if (f->x)

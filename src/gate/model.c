@@ -40,6 +40,8 @@ struct model_tokens model_used(const struct model_use *m)
 		t.in = model_most(m).in;
 	if (stream && !u->final && t.out < u->pieces)
 		t.out = u->pieces;
+	if (m->cut && !stream && !u->counted)
+		return model_most(m);
 	t.in = at_most(t.in, TOKENS_MOST);
 	t.out = at_most(t.out, TOKENS_MOST);
 	return t;

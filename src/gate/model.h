@@ -13,6 +13,7 @@ struct model_use {
 	enum model_shape shape;
 	struct usage_reader request, answer;
 	uint64_t request_bytes, answer_bytes;
+	bool cut; /* nobody saw the end of the answer */
 };
 
 struct model_tokens {
@@ -22,7 +23,8 @@ struct model_tokens {
 /* At most, as far as the request was read. */
 struct model_tokens model_most(const struct model_use *m);
 /*
- * At the end. A stream that was cut off, or does not say what it used, is
+ * At the end. An answer that was cut off before it said so may have cost the
+ * most. A stream that was cut off, or does not say what it used, is
  * taken to be a token for each event.
  */
 struct model_tokens model_used(const struct model_use *m);

@@ -423,6 +423,7 @@ bool pass_review(struct flow *f, struct refusal *r)
 	    (p->ruling.verdict == VERDICT_ASK && before == VERDICT_ALLOW &&
 	     !p->approved) ||
 	    (p->request.scheme == SCHEME_TCP && !connect_stays_raw(f)) ||
+	    (p->state == PASS_OPEN && !dial_stays(&p->dial)) ||
 	    (!p->head && p->request.scheme == SCHEME_HTTPS &&
 	     pass_needs_look(f, p->request.host, p->request.port))) {
 		refusal_policy(r, f->box, &p->request, &p->ruling);

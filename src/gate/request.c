@@ -205,7 +205,9 @@ static bool passes_out(const struct pass *p, const struct http_field *f,
 	if (is_per_connection(p->head, f->name) || in(not_outside, f->name) ||
 	    strncasecmp(f->name, "x-forwarded-", 12) == 0)
 		return false;
-	if (identity && strcasecmp(f->name, "accept-encoding") == 0)
+	/* Both agree on compression: what cannot be read is not masked. */
+	if (identity && (strcasecmp(f->name, "accept-encoding") == 0 ||
+			 strcasecmp(f->name, "sec-websocket-extensions") == 0))
 		return false;
 	return !is_replaced(&p->inject, f->name);
 }

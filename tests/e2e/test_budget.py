@@ -4,7 +4,10 @@ what happens at the end of it, and that no crash gives anything back."""
 import json
 import os
 import signal
+import socket
+import struct
 import threading
+import time
 
 import harness
 from harness import SLOW, wait_for
@@ -274,6 +277,42 @@ class Budget(harness.Case):
             self.used(box) or {}).get("tokens_out") and self.used(box),
             10 * SLOW)
         self.assertEqual(used["tokens_out"], 6)
+
+    def test_who_leaves_before_the_answer(self):
+        """... has used what it might have used."""
+        box, inside = self.box("budget tokens 300")
+        asked = threading.Event()
+
+        def silent(r):
+            asked.set()
+            time.sleep(2)
+        self.openai.handler = silent
+        try:
+            body = b'{"model":"small-1","max_tokens":250}'
+            s = inside.connect()
+            s.sendall(b"POST http://openai.test/v1/x HTTP/1.1\r\n"
+                      b"Host: openai.test\r\nContent-Length: %d\r\n\r\n%s"
+                      % (len(body), body))
+            self.assertTrue(asked.wait(20))
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER,
+                         struct.pack("ii", 1, 0))
+            s.close()
+            wait_for("its use is told", lambda: (
+                self.used(box) or {}).get("tokens_out") == 250, 10 * SLOW)
+        finally:
+            self.openai.handler = openai
+        r = self.post(inside, "openai.test", model="small-1", max_tokens=100)
+        self.assertEqual(r.status, 429)
+
+    def test_no_websocket_to_a_model(self):
+        """Nobody can count what is said in it."""
+        fields = [("Connection", "Upgrade"), ("Upgrade", "websocket"),
+                  ("Sec-WebSocket-Version", "13"),
+                  ("Sec-WebSocket-Key", "AAAAAAAAAAAAAAAAAAAAAA==")]
+        _, inside = self.box("budget tokens 300")
+        r = inside.get("http://openai.test/ws", fields=fields)
+        self.assertEqual((r.status, r.reason), (429, "budget"))
+        self.assertIn("WebSocket", r.text)
 
     def test_money(self):
         box, inside = self.box("budget cost 0.03")

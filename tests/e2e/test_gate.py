@@ -535,6 +535,24 @@ class Changes(GateCase):
         inside.close()
         self.i.rm(box)
 
+    def test_private_no_more(self):
+        """A connection ends with the line that its address needed."""
+        echo = self.net.tcp("in.test", 5433, "10.99.0.1")
+        self.addCleanup(echo.close)
+        rules = ["allow tcp in.test:5433"]
+        box = self.i.create(rules=[*rules, "private 10.99.0.0/16"])
+        inside = Inside(self.i, box)
+        raw, r = inside.tunnel("in.test", 5433)
+        self.assertEqual(r.status, 200, r)
+        raw.sendall(b"x")
+        self.assertEqual(raw.recv(1), b"x")
+        r = self.i.api("PATCH", f"/v1/sandboxes/{box}", {"rules": rules})
+        self.assertEqual(r.status, 200, r)
+        raw.settimeout(10)
+        self.assertEqual(_read_all(raw), b"")
+        inside.close()
+        self.i.rm(box)
+
     def test_written_down(self):
         self.inside.get("http://api.test/log?secret=1", "POST", body=b"abc")
         self.inside.get("http://no.test/log2")

@@ -262,6 +262,42 @@ class Secrets(harness.Case):
         self.assertEqual(events[-1]["data"]["name"], "echo")
         self.assertEqual(events[-1]["data"]["host"], "api.test")
 
+    def test_echo_in_a_websocket(self):
+        self.set("echo", "--host", "api.test")
+        box = self.box("echo")
+        seen = []
+
+        def serve(c):
+            head = b""
+            while b"\r\n\r\n" not in head:
+                head += c.recv(65536)
+            seen.append(head)
+            c.sendall(b"HTTP/1.1 101 Switching Protocols\r\n"
+                      b"Connection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+            c.sendall(b"<" + head + b">")
+        self.web.raw = serve
+        self.addCleanup(setattr, self.web, "raw", None)
+        w = self.inside(box)
+        s, r = w.tunnel("api.test")
+        self.assertEqual(r.status, 200, r)
+        with w.tls(s, "api.test") as s:
+            s.sendall(b"GET /ws HTTP/1.1\r\nHost: api.test\r\n"
+                      b"Connection: Upgrade\r\nUpgrade: websocket\r\n"
+                      b"Sec-WebSocket-Version: 13\r\n"
+                      b"Sec-WebSocket-Extensions: permessage-deflate\r\n"
+                      b"Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n")
+            got = b""
+            while b">" not in got:
+                piece = s.recv(65536)
+                if not piece:
+                    break
+                got += piece
+        self.assertIn(TOKEN.encode(), seen[0])
+        self.assertNotIn(b"permessage-deflate", seen[0])
+        self.assertIn(b"GET /ws", got)
+        self.assertNotIn(TOKEN.encode(), got)
+        self.assertIn(b"*" * len(TOKEN), got)
+
     # -- canaries
 
     def test_canary(self):
