@@ -40,7 +40,7 @@ struct box_gate {
 	size_t n_words;
 	bool has;   /* the door has its sockets */
 	bool dirty; /* and has not heard what the spec says now */
-	bool fresh; /* nothing was written inside in this life */
+	bool fresh; /* nothing was written inside, as far as we know */
 	char why[sizeof(((struct err *)0)->msg)]; /* it does not stand; "" */
 	char stop[WORDS_MAX]; /* why its budget had it paused; "" */
 	struct pause_waiter pauser;
@@ -384,13 +384,15 @@ static void move(struct box_gate *g, struct gate_link *to)
 	g->has = false;
 }
 
-static void attach(struct sandbox *s, bool fresh)
+static void attach(struct sandbox *s)
 {
 	struct box_gate *g = xcalloc(1, sizeof(*g));
 
 	g->box = s;
 	g->link = gate_link_get(s->api, door_of(s->api, s->project));
-	g->fresh = fresh;
+	/* One that was found again may not have got that far: what is right
+	 * inside is left as it is. */
+	g->fresh = true;
 	g->dirty = true;
 	list_init(&g->ups);
 	list_init(&g->pauser.node);
@@ -403,7 +405,7 @@ int gate_box_up(struct sandbox *s, struct gate_up *u, gate_up_fn *fn)
 	if (!s->gate && !spec_has_door(&s->spec))
 		return 1;
 	if (!s->gate)
-		attach(s, true);
+		attach(s);
 	s->gate->dirty = true;
 	if (u) {
 		u->box = s;
@@ -420,7 +422,7 @@ void gate_box_found(struct sandbox *s)
 	if (!s->gate && !spec_has_door(&s->spec))
 		return;
 	if (!s->gate)
-		attach(s, false);
+		attach(s);
 	advance(s->gate);
 }
 

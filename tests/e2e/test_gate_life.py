@@ -148,6 +148,20 @@ class Life(Case):
         self.stands(box)
         self.works(box)
 
+    def test_the_api_is_killed_before_it_wrote_inside(self):
+        box = self.i.create()
+        self.i.api("POST", f"/v1/sandboxes/{box}/pause", {})
+        self.patch(box, rules=ALLOW)
+        self.i.kill_role("carrel-api")
+        self.i.wait_ready()
+        self.i.api("POST", f"/v1/sandboxes/{box}/resume", {})
+        wait_for("the door's files", lambda: self.i.sh(
+            box, "grep -q 127.0.0.1 /etc/resolv.conf && test -s "
+            "/usr/local/share/ca-certificates/carrel.crt").returncode == 0,
+            10 * SLOW)
+        self.stands(box)
+        self.works(box)
+
     def test_the_api_is_killed(self):
         box = self.make()
         self.works(box)
