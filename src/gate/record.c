@@ -67,7 +67,8 @@ static size_t plain_run(const char *s, size_t n)
 	size_t i;
 
 	for (i = 0; i < n; i++)
-		if (s[i] < ' ' || s[i] == 0x7f || s[i] == '"' || s[i] == '\\')
+		if ((signed char)s[i] < ' ' || s[i] == 0x7f || s[i] == '"' ||
+		    s[i] == '\\')
 			break;
 	return i;
 }
