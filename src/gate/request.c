@@ -49,7 +49,7 @@ static bool overrides_something(const char *name)
 	char plain[32];
 	size_t i;
 
-	for (i = 0; name[i] && i < sizeof(plain) - 1; i++)
+	for (i = 0; i < sizeof(plain) - 1 && name[i]; i++)
 		plain[i] = name[i] == '_' ? '-' : name[i];
 	plain[i] = '\0';
 	return !name[i] && in(overrides, plain);
