@@ -424,7 +424,9 @@ class Pipelines(CorpusCase):
         before = self.server.api.rss()
         got = self.talk("tcp", ok * 300 + last)
         self.assertEqual(statuses(got), [200] * 301)
-        self.assertLess(self.server.api.rss() - before, 4 << 20)
+        # A sanitizer keeps what was freed for a while.
+        most = (4 << 20) * (8 if harness.SANITIZED else 1)
+        self.assertLess(self.server.api.rss() - before, most)
 
     def test_in_pieces(self):
         """Heads that are cut anywhere."""
