@@ -486,17 +486,6 @@ static void on_link(struct io *io, uint32_t events)
 		flush(l);
 }
 
-/* Whoever listens there is the gate, as root still or as its user. */
-static int check_peer(const struct api *a, int fd)
-{
-	struct ucred peer;
-	socklen_t n = sizeof(peer);
-
-	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &n) < 0)
-		return -errno;
-	return peer.uid == 0 || peer.uid == a->gates.uid ? 0 : -EPERM;
-}
-
 static void try_connect(struct gate_link *l)
 {
 	const struct gate_msg hello = { .kind = GATE_HELLO, .door = l->door };
@@ -506,9 +495,10 @@ static void try_connect(struct gate_link *l)
 	int r;
 
 	snprintf(path, sizeof(path), "%s/roles/gate.sock", a->conf.run_dir);
-	fd = unix_connect(path, SOCK_SEQPACKET | SOCK_NONBLOCK);
-	r = fd < 0 ? fd : check_peer(a, fd);
-	if (r == 0)
+	fd = unix_connect_role(path, SOCK_SEQPACKET | SOCK_NONBLOCK,
+			       a->gates.uid);
+	r = fd;
+	if (fd >= 0)
 		r = io_add(&a->loop, &l->io, fd, EPOLLIN, on_link);
 	if (r < 0) {
 		l->io.fd = -1;

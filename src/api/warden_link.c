@@ -301,24 +301,13 @@ static void on_link(struct io *io, uint32_t events)
 	}
 }
 
-/* Whoever listens there must be root: anyone else would be an impostor. */
-static int check_peer(int fd)
-{
-	struct ucred peer;
-	socklen_t n = sizeof(peer);
-
-	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &n) < 0)
-		return -errno;
-	return peer.uid == 0 ? 0 : -EPERM;
-}
-
 static void try_connect(struct warden_link *w)
 {
 	AUTO_CLOSE int fd =
-		unix_connect(w->path, SOCK_SEQPACKET | SOCK_NONBLOCK);
-	int r = fd < 0 ? fd : check_peer(fd);
+		unix_connect_role(w->path, SOCK_SEQPACKET | SOCK_NONBLOCK, 0);
+	int r = fd;
 
-	if (r == 0)
+	if (fd >= 0)
 		r = io_add(w->loop, &w->io, fd, EPOLLIN, on_link);
 	if (r < 0) {
 		w->io.fd = -1;

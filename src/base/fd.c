@@ -223,6 +223,21 @@ int unix_connect(const char *path, int type)
 	return take_fd(&fd);
 }
 
+int unix_connect_role(const char *path, int type, uid_t uid)
+{
+	AUTO_CLOSE int fd = unix_connect(path, type);
+	struct ucred peer;
+	socklen_t n = sizeof(peer);
+
+	if (fd < 0)
+		return fd;
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &n) < 0)
+		return -errno;
+	if (peer.uid != 0 && peer.uid != uid)
+		return -EPERM;
+	return take_fd(&fd);
+}
+
 int fd_set_nonblock(int fd, bool on)
 {
 	int flags = fcntl(fd, F_GETFL);

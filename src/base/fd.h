@@ -36,5 +36,10 @@ ssize_t recv_msg_fds(int sock, void *p, size_t n, int fds[FD_PASS_MAX]);
 /* A listening or connected unix socket; `path` must fit sun_path. */
 int unix_listen_at(int dir_fd, const char *name, int type, unsigned mode);
 int unix_connect(const char *path, int type);
+/*
+ * The same to a role of ours: root has bound it, or the user that it became.
+ * Anyone else would be an impostor: -EPERM.
+ */
+int unix_connect_role(const char *path, int type, uid_t uid);
 
 int fd_set_nonblock(int fd, bool on);

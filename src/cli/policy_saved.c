@@ -3,6 +3,7 @@
 
 #include "base/auto.h"
 #include "base/product.h"
+#include "cli/listing.h"
 #include "cli/policy_text.h"
 #include "cli/server.h"
 #include "cli/show.h"
@@ -80,36 +81,10 @@ int policy_ls(struct cli *cli, int argc, char **argv)
 {
 	static const char *const titles[] = { "NAME", "PROJECT", "SANDBOXES",
 					      "CHANGED" };
-	bool json = false, quiet = false;
-	const struct opt table[] = {
-		{ "quiet", 'q', OPT_FLAG, &quiet, NULL, "only names" },
-		{ "json", 0, OPT_FLAG, &json, NULL, "as JSON" },
-		OPT_HELP(cli),
-		{ 0 },
-	};
-	struct table t;
-	json_t *j, *v;
-	size_t i;
+	const struct listing l = { "/v1/policies", "policies", titles,
+				   ARRAY_LEN(titles), saved_row };
 
-	if (cli_operands(cli, table, argc, argv) > 0)
-		cli_usage_error(cli, "takes no operands");
-	j = server_get(cli, "GET", "/v1/policies", NULL);
-	if (json)
-		print_json(json_object_get(j, "policies"));
-	table_init(&t, titles, ARRAY_LEN(titles));
-	json_array_foreach (json_object_get(j, "policies"), i, v) {
-		char name[SHOW_CAP];
-
-		saved_row(&t, v);
-		clean_text(name, sizeof(name), show_str(v, "name"));
-		if (quiet && !json)
-			puts(name);
-	}
-	if (!json && !quiet)
-		table_print(&t);
-	table_done(&t);
-	json_decref(j);
-	return 0;
+	return listing_verb(cli, argc, argv, &l);
 }
 
 int policy_show(struct cli *cli, int argc, char **argv)

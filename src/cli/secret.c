@@ -16,6 +16,7 @@
 #include "base/auto.h"
 #include "base/base64.h"
 #include "base/product.h"
+#include "cli/listing.h"
 #include "cli/server.h"
 #include "cli/show.h"
 #include "vault/seal.h"
@@ -353,36 +354,10 @@ static int secret_ls(struct cli *cli, int argc, char **argv)
 {
 	static const char *const titles[] = { "NAME",  "PROJECT",  "KIND",
 					      "HOSTS", "VARIABLE", "AGE" };
-	bool json = false, quiet = false;
-	const struct opt table[] = {
-		{ "quiet", 'q', OPT_FLAG, &quiet, NULL, "only names" },
-		{ "json", 0, OPT_FLAG, &json, NULL, "as JSON" },
-		OPT_HELP(cli),
-		{ 0 },
-	};
-	struct table t;
-	json_t *j, *s;
-	size_t i;
+	const struct listing l = { "/v1/secrets", "secrets", titles,
+				   ARRAY_LEN(titles), secret_row };
 
-	if (cli_operands(cli, table, argc, argv) > 0)
-		cli_usage_error(cli, "takes no operands");
-	j = server_get(cli, "GET", "/v1/secrets", NULL);
-	if (json)
-		print_json(json_object_get(j, "secrets"));
-	table_init(&t, titles, ARRAY_LEN(titles));
-	json_array_foreach (json_object_get(j, "secrets"), i, s) {
-		char name[SHOW_CAP];
-
-		secret_row(&t, s);
-		clean_text(name, sizeof(name), show_str(s, "name"));
-		if (quiet && !json)
-			puts(name);
-	}
-	if (!json && !quiet)
-		table_print(&t);
-	table_done(&t);
-	json_decref(j);
-	return 0;
+	return listing_verb(cli, argc, argv, &l);
 }
 
 static const char *one_name(struct cli *cli, const struct opt *table, int argc,

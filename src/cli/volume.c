@@ -3,6 +3,7 @@
 
 #include "base/auto.h"
 #include "base/product.h"
+#include "cli/listing.h"
 #include "cli/server.h"
 #include "cli/show.h"
 
@@ -75,36 +76,10 @@ static int volume_ls(struct cli *cli, int argc, char **argv)
 {
 	static const char *const titles[] = { "NAME", "ID",  "PROJECT",
 					      "SIZE", "AGE", "SANDBOX" };
-	bool json = false, quiet = false;
-	const struct opt table[] = {
-		{ "quiet", 'q', OPT_FLAG, &quiet, NULL, "only names" },
-		{ "json", 0, OPT_FLAG, &json, NULL, "as JSON" },
-		OPT_HELP(cli),
-		{ 0 },
-	};
-	struct table t;
-	json_t *j, *v;
-	size_t i;
+	const struct listing l = { "/v1/volumes", "volumes", titles,
+				   ARRAY_LEN(titles), volume_row };
 
-	if (cli_operands(cli, table, argc, argv) > 0)
-		cli_usage_error(cli, "takes no operands");
-	j = server_get(cli, "GET", "/v1/volumes", NULL);
-	if (json)
-		print_json(json_object_get(j, "volumes"));
-	table_init(&t, titles, ARRAY_LEN(titles));
-	json_array_foreach (json_object_get(j, "volumes"), i, v) {
-		char name[SHOW_CAP];
-
-		volume_row(&t, v);
-		clean_text(name, sizeof(name), show_str(v, "name"));
-		if (quiet && !json)
-			puts(name);
-	}
-	if (!json && !quiet)
-		table_print(&t);
-	table_done(&t);
-	json_decref(j);
-	return 0;
+	return listing_verb(cli, argc, argv, &l);
 }
 
 static int volume_rm(struct cli *cli, int argc, char **argv)
