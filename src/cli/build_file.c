@@ -258,6 +258,10 @@ static bool run_step(const struct step *s)
 
 	fflush(NULL);
 	hold_signals(SIG_BLOCK);
+	if (interrupted) { /* when there was no step that could be told */
+		hold_signals(SIG_UNBLOCK);
+		return false;
+	}
 	pid = fork();
 	if (pid < 0)
 		fail(b.cli, "start a process: %m");

@@ -145,7 +145,8 @@ static void test_many(void)
 	}
 	after = mallinfo2().uordblks;
 	CHECK(bad == 0);
-	printf("# %zu KiB of certificates\n", after / 1024);
+	printf("# %zu -> %zu KiB of certificates\n", before / 1024,
+	       after / 1024);
 #ifndef SANITIZED
 	CHECK(after < before + before / 10);
 #endif
