@@ -24,8 +24,9 @@ static void print_table(const struct listing *l, const json_t *list)
 	size_t i;
 
 	table_init(&t, l->titles, l->n_titles);
-	json_array_foreach ((json_t *)list, i, one)
+	json_array_foreach ((json_t *)list, i, one) {
 		l->row(&t, one);
+	}
 	table_print(&t);
 	table_done(&t);
 }
