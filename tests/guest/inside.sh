@@ -106,6 +106,12 @@ limits_are() { # MEMORY CPU PIDS
 	done | grep -qx "$1 $1 $2 100000 $3"
 }
 
+# Has a sandbox more than so many bytes of memory?
+memory_above() {
+	cat /sys/fs/cgroup/system.slice/carrel-box.service/b*/memory.current |
+		awk -v most="$1" '$1 > most { found = 1 } END { exit !found }'
+}
+
 # Page cache is dropped for it, what processes hold is not taken away.
 other_limits() {
 	carrel update --memory 256M --cpus 1 --pids 40 "$box" &&
@@ -113,7 +119,10 @@ other_limits() {
 	in_box 'dd if=/dev/zero of=/home/user/cache bs=64k count=400; cat /home/user/cache >/dev/null' ||
 		return 1
 	carrel exec -d "$box" -- sh -c 'head -c 60000000 /dev/zero | tail -c 60000000 | sleep 20'
-	sleep 4
+	tries=0 # the cache is 26 MB of it
+	until memory_above 80000000 || [ $((tries += 1)) -gt 60 ]; do
+		sleep 0.5
+	done
 	if carrel update --memory 32M "$box" 2>/tmp/why; then
 		echo "32M although more is used"
 		return 1
