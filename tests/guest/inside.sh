@@ -118,7 +118,7 @@ other_limits() {
 		limits_are 268435456 100000 40 || return 1
 	in_box 'dd if=/dev/zero of=/home/user/cache bs=64k count=400; cat /home/user/cache >/dev/null' ||
 		return 1
-	carrel exec -d "$box" -- sh -c 'head -c 60000000 /dev/zero | tail -c 60000000 | sleep 20'
+	carrel exec -d "$box" -- sh -c 'head -c 60000000 /dev/zero | tail -c 60000000 | sleep 40'
 	tries=0 # the cache is 26 MB of it
 	until memory_above 80000000 || [ $((tries += 1)) -gt 60 ]; do
 		sleep 0.5
