@@ -14,26 +14,10 @@
 
 #include "base/auto.h"
 #include "base/fd.h"
+#include "base/owned.h"
 #include "base/privs.h"
 #include "base/product.h"
 #include "scribe/scribe.h"
-
-/* `path` below `parent`, with its owner and mode. */
-static int own_dir(int parent_fd, const char *path, uid_t uid, gid_t gid,
-		   unsigned mode, struct err *e)
-{
-	AUTO_CLOSE int fd = -1;
-
-	if (mkdirat(parent_fd, path, 0700) < 0 && errno != EEXIST)
-		return err_sys(e, "create %s", path);
-	fd = openat(parent_fd, path,
-		    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (fd < 0)
-		return err_sys(e, "open %s", path);
-	if (fchown(fd, uid, gid) < 0 || fchmod(fd, mode) < 0)
-		return err_sys(e, "set the owner of %s", path);
-	return take_fd(&fd);
-}
 
 /*
  * The log's directory gets its name when it has its owner and mode: the api
@@ -45,8 +29,8 @@ static int own_log_dir(int state_fd, uid_t uid, gid_t gid, struct err *e)
 	AUTO_CLOSE int fd = -1;
 
 	if (faccessat(state_fd, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
-		return own_dir(state_fd, name, uid, gid, 0750, e);
-	fd = own_dir(state_fd, fresh, uid, gid, 0750, e);
+		return owned_dir_at(state_fd, name, uid, gid, 0750, e);
+	fd = owned_dir_at(state_fd, fresh, uid, gid, 0750, e);
 	if (fd < 0)
 		return fd;
 	if (renameat(state_fd, fresh, state_fd, name) < 0)
@@ -95,13 +79,13 @@ static int make_sockets(struct scribe *s, gid_t gate_gid, struct err *e)
 			       "group '%s' does not exist: 'make install' "
 			       "creates it",
 			       s->conf.group);
-	roles_fd = own_dir(run_fd, "roles", 0, g->gr_gid, 0750, e);
+	roles_fd = owned_dir_at(run_fd, "roles", 0, g->gr_gid, 0750, e);
 	if (roles_fd < 0)
 		return roles_fd;
 	s->api.fd = make_socket(roles_fd, g->gr_gid, e);
 	if (s->api.fd < 0)
 		return s->api.fd;
-	log_fd = own_dir(roles_fd, "log", 0, gate_gid, 0750, e);
+	log_fd = owned_dir_at(roles_fd, "log", 0, gate_gid, 0750, e);
 	if (log_fd < 0)
 		return log_fd;
 	s->gate.fd = make_socket(log_fd, gate_gid, e);
