@@ -53,6 +53,7 @@ struct api {
 	struct loop loop;
 	struct registry registry;
 	struct http_server http;
+	struct http_server inner; /* inner.h: our own requests */
 	int listen_fd; /* -1 once we serve */
 	struct tcp tcp;
 	struct ports ports;

@@ -7,6 +7,7 @@
 #include <strings.h>
 
 #include "api/api.h"
+#include "api/inner.h"
 #include "api/routes.h"
 #include "base/auto.h"
 #include "base/clock.h"
@@ -115,6 +116,10 @@ int auth_check(struct api *a, struct http_conn *c, const struct route *r,
 	*who = (struct identity){ .project = "-", .name = "nobody" };
 	if (r->flags & (ROUTE_OPEN | ROUTE_TOKEN))
 		return 0;
+	if (inner_who(c)) {
+		*who = *inner_who(c);
+		return may(r, who, e);
+	}
 	if (secret)
 		rc = by_key(a, c, secret, who, e);
 	else if (local(c, who) < 0)

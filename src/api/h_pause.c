@@ -37,7 +37,7 @@ static void on_changed(struct pause_waiter *w, struct sandbox *s,
 	if (e->code)
 		reply_err(ch->api, ch->conn, e);
 	else
-		reply_json(ch->api, ch->conn, 200, box_json(s));
+		reply_box(ch->api, ch->conn, s);
 	free(ch);
 }
 
@@ -49,7 +49,7 @@ static void on_suspended(struct box_waiter *w, const struct err *e)
 	if (e->code || !s)
 		reply_err(ch->api, ch->conn, e);
 	else
-		reply_json(ch->api, ch->conn, 200, box_json(s));
+		reply_box(ch->api, ch->conn, s);
 	free(ch);
 }
 

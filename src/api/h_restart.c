@@ -35,7 +35,7 @@ static void on_done(struct box_waiter *w, const struct err *e)
 	if (e->code || !s)
 		reply_err(b->api, b->conn, e);
 	else
-		reply_json(b->api, b->conn, 200, box_json(s));
+		reply_box(b->api, b->conn, s);
 }
 
 static struct snapshot *at_event(const struct rollback *b,

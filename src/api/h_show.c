@@ -59,6 +59,14 @@ void box_text(const struct sandbox *s, const char *spec, struct buf *out)
 	buf_puts(out, "}");
 }
 
+void reply_box(struct api *a, struct http_conn *c, struct sandbox *s)
+{
+	AUTO(buf_done) struct buf out = { 0 };
+
+	box_text(s, box_spec_shown(s), &out);
+	reply_text(a, c, 200, NULL, buf_str(&out));
+}
+
 json_t *ended_json(const struct ended *x)
 {
 	return json_pack("{s:s, s:s, s:s?, s:s, s:s, s:o, s:{s:s, s:o}}", "id",

@@ -66,7 +66,7 @@ static void answer(struct update *u)
 		failed(u, &e);
 		return;
 	}
-	reply_json(u->api, u->conn, 200, box_json(s));
+	reply_box(u->api, u->conn, s);
 	update_free(u);
 }
 

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "api/api.h"
+#include "api/inner.h"
 #include "api/fetch.h"
 #include "api/routes.h"
 #include "base/auto.h"
@@ -45,6 +46,8 @@ static void listen_now(struct api *a)
 	a->http.ctx = a;
 	if (http_server_start(&a->http, &a->loop, take_fd(&a->listen_fd), &e) <
 	    0)
+		die("serve: %s", e.msg);
+	if (inner_init(a, &e) < 0)
 		die("serve: %s", e.msg);
 	tcp_serve(a);
 }

@@ -313,7 +313,8 @@ static json_t *all_paths(void)
 
 	for (t = all_routes; *t; t++)
 		for (r = *t; r->method; r++)
-			add_route(paths, r);
+			if (!(r->flags & ROUTE_FOREIGN))
+				add_route(paths, r);
 	return paths;
 }
 

@@ -19,6 +19,8 @@ enum route_flags {
 	ROUTE_WAKE = 32,
 	/* Starts something inside: an automatic snapshot comes first. */
 	ROUTE_EXEC = 64,
+	/* Another API's, translated: not in the OpenAPI document of ours. */
+	ROUTE_FOREIGN = 128,
 };
 
 /* A parameter behind the '?'. Lists end at a NULL name. */

@@ -24,6 +24,11 @@ const char *http_request_id(const struct http_conn *c)
 	return c->id;
 }
 
+const void *http_guest(const struct http_conn *c)
+{
+	return c->guest;
+}
+
 void *http_note(struct http_conn *c)
 {
 	return c->note;

@@ -37,6 +37,7 @@ static void bury_conn(struct deferred *d)
 	buf_done(&c->out);
 	buf_done(&c->whole);
 	http_head_done(&c->head);
+	free(c->guest);
 	free(c);
 }
 
@@ -52,7 +53,7 @@ void conn_forget(struct http_conn *c)
 		list_del(&c->kick.node);
 	list_del(&c->node);
 	s->n_conns--;
-	if (s->retry.slot == 0)
+	if (s->retry.slot == 0 && s->io.fd >= 0)
 		io_set(s->loop, &s->io, EPOLLIN);
 	loop_defer(s->loop, &c->bury, bury_conn);
 }
@@ -267,16 +268,22 @@ static bool has_enough(const struct http_server *s, const struct in6_addr *a)
 	return n >= s->max_per_peer;
 }
 
-static void add_conn(struct http_server *s, int fd, const struct in6_addr *peer)
+static struct http_conn *new_conn(struct http_server *s)
 {
 	struct http_conn *c = xcalloc(1, sizeof(*c));
 
 	c->server = s;
-	c->peer = *peer;
 	list_init(&c->kick.node);
 	list_init(&c->bury.node);
 	list_add(&s->conns, &c->node);
 	s->n_conns++;
+	return c;
+}
+
+static void start_conn(struct http_conn *c, int fd)
+{
+	struct http_server *s = c->server;
+
 	http_stream_open(&c->stream, s->loop, fd, s->tls);
 	if (http_stream_watch(&c->stream, EPOLLIN | EPOLLRDHUP, on_conn_io) <
 	    0) {
@@ -286,6 +293,17 @@ static void add_conn(struct http_server *s, int fd, const struct in6_addr *peer)
 	/* Most clients write right after connect(): save a turn. */
 	conn_read(c);
 	conn_drive(c);
+}
+
+void http_server_adopt(struct http_server *s, int fd, const void *guest,
+		       size_t n, const char *request_id)
+{
+	struct http_conn *c = new_conn(s);
+
+	c->guest = xcalloc(1, n);
+	memcpy(c->guest, guest, n);
+	snprintf(c->id, sizeof(c->id), "%s", request_id);
+	start_conn(c, fd);
 }
 
 /* One per event: a crowd at the door does not starve those inside. */
@@ -303,7 +321,10 @@ static void on_accept(struct io *io, uint32_t events)
 	if (fd >= 0 && has_enough(s, &peer)) {
 		close(fd);
 	} else if (fd >= 0) {
-		add_conn(s, fd, &peer);
+		struct http_conn *c = new_conn(s);
+
+		c->peer = peer;
+		start_conn(c, fd);
 		if (s->n_conns >= s->max_conns)
 			io_set(s->loop, io, 0);
 	} else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS ||
@@ -336,6 +357,9 @@ int http_server_start(struct http_server *s, struct loop *l, int listen_fd,
 	server_date(s); /* libc reads the time zone now, not in a request */
 	list_init(&s->conns);
 	s->io.fd = listen_fd;
+	s->is_unix = true;
+	if (listen_fd < 0)
+		return 0;
 	getsockopt(listen_fd, SOL_SOCKET, SO_DOMAIN, &domain, &n);
 	s->is_unix = domain == AF_UNIX;
 	r = io_add(l, &s->io, listen_fd, EPOLLIN, on_accept);
@@ -353,7 +377,8 @@ void http_server_done(struct http_server *s)
 
 	if (!s->loop)
 		return;
-	io_close(s->loop, &s->io);
+	if (s->io.fd >= 0)
+		io_close(s->loop, &s->io);
 	timer_del(s->loop, &s->retry);
 	list_each (pos, tmp, &s->conns)
 		conn_close(container_of(pos, struct http_conn, node));
@@ -366,6 +391,8 @@ void conn_make_id(struct http_conn *c)
 	struct http_server *s = c->server;
 	size_t i;
 
+	if (c->guest)
+		return; /* has that of the request it is made for */
 	if (s->random_left < HTTP_REQUEST_ID / 2) {
 		if (getrandom(s->random, sizeof(s->random), 0) !=
 		    sizeof(s->random))

@@ -68,9 +68,21 @@ struct http_server {
 	char date[32];
 };
 
-/* Takes over `listen_fd` (non-blocking), also when it fails. */
+/*
+ * Takes over `listen_fd` (non-blocking), also when it fails. -1: nobody
+ * connects, there is only what http_server_adopt() brings.
+ */
 int http_server_start(struct http_server *s, struct loop *l, int listen_fd,
 		      struct err *e) MUST_CHECK;
+/*
+ * Serves a connected unix socket that the program made itself, for a guest
+ * that needs no proof: `guest` is copied, http_guest() gives it to handlers.
+ * Its requests have the id `request_id`. Takes over `fd`.
+ */
+void http_server_adopt(struct http_server *s, int fd, const void *guest,
+		       size_t n, const char *request_id);
+/* What http_server_adopt() was given; NULL for all others. */
+const void *http_guest(const struct http_conn *c);
 /* Stops listening and closes every connection; owners hear on_gone(). */
 void http_server_done(struct http_server *s);
 

@@ -1,0 +1,71 @@
+/*
+ * The wire of the E2B SDKs, translated: their control plane and what a
+ * sandbox of theirs serves on port 49983 ("envd"), onto our own API. Nothing
+ * is decided here: who may do what, limits and the log are those of the native
+ * requests that are made (api/inner.h), or of the functions behind them.
+ *
+ *	routing.c	which requests are ours, and to whom they go
+ *	token.c		access tokens, signatures of file URLs
+ *	connect.c	Connect-JSON: unary answers, streams of envelopes
+ *	h_*.c		the control plane, an area each
+ *	envd_*.c	the data plane: processes, files, watching
+ *
+ * The control plane are rows of the table of routes like all others, with
+ * ROUTE_FOREIGN: they are not in our OpenAPI document. Errors have our own
+ * shape, in which their SDKs find the `code` and `message` they look for.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "api/call.h"
+
+struct api;
+struct http_conn;
+struct sandbox;
+
+enum { E2B_ENVD_PORT = 49983, E2B_USER_CAP = 64, E2B_TOKEN_CAP = 80 };
+#define E2B_ENVD_VERSION "0.6.13"
+
+/*
+ * A request to a sandbox rather than about one: by the field E2b-Sandbox-Id,
+ * by the name "PORT-ID.domain", or a signed URL of a file. True: it is taken
+ * care of.
+ */
+bool e2b_by_sandbox(struct api *a, struct http_conn *c);
+
+/* One request to port 49983; the token was checked. Valid in the handler. */
+struct envd_call {
+	struct sandbox *box;
+	struct identity who; /* of its project, SCOPE_USE */
+	/* From `Authorization: Basic`, or ?username=; "": the usual one. */
+	char user[E2B_USER_CAP];
+};
+
+typedef void envd_fn(struct api *a, struct http_conn *c,
+		     const struct envd_call *call);
+
+enum envd_flags {
+	ENVD_OPEN = 1,   /* needs no token */
+	ENVD_SIGNED = 2, /* takes a signature in its place */
+	ENVD_ASLEEP = 4, /* does not wake a sandbox that is paused */
+};
+
+struct envd_route {
+	const char *method, *path; /* exactly */
+	envd_fn *fn;
+	unsigned flags;
+};
+
+/* Each ends at a NULL method. */
+extern const struct envd_route envd_host_routes[], envd_process_routes[],
+	envd_fs_routes[], envd_file_routes[];
+
+/* --- tokens --- */
+
+/* The token of a sandbox for port 49983, and that of its private ports. */
+void e2b_token(const struct api *a, const char *id, char out[E2B_TOKEN_CAP]);
+void e2b_traffic_token(const struct api *a, const char *id,
+		       char out[E2B_TOKEN_CAP]);
+bool e2b_token_opens(const struct api *a, const char *id, const char *token);

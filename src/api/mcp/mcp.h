@@ -1,0 +1,107 @@
+/*
+ * The Model Context Protocol at /mcp (Streamable HTTP). `carrel mcp` carries
+ * the same over stdio.
+ *
+ *	transport.c	POST, GET and DELETE /mcp; answers as JSON or events
+ *	session.c	sessions, the sandbox of each, what they leave behind
+ *	rpc.c		JSON-RPC: one message in, what it asks for
+ *	tools.c		the table of tools: list, check of arguments, calls
+ *	tool_*.c	the tools, a group each
+ *	resources.c	files and logs as resources
+ *	fixture.c	what the official conformance suite calls, if asked for
+ *
+ * Tools do their work with native requests (api/inner.h), as who came with
+ * the session.
+ */
+#pragma once
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "api/call.h"
+#include "base/err.h"
+#include "base/list.h"
+#include "base/str.h"
+
+struct api;
+struct mcp_call;
+struct mcp_session;
+
+enum {
+	MCP_SESSIONS_MAX = 1024,
+	MCP_CALLS_MAX = 16, /* at once, of a session */
+	MCP_MESSAGE_MAX = 8 * 1024 * 1024,
+};
+
+/* --- a request under way --- */
+
+struct mcp_call {
+	struct api *api;
+	struct mcp_session *session;
+	const struct identity *who; /* the session's */
+	const char *request_id;     /* of the HTTP request */
+	/* The tool's own. stop(): the client cancelled it or left; whatever it
+	 * started ends, nothing is answered, and the call is gone afterwards.
+	 */
+	void *state;
+	void (*stop)(struct mcp_call *c);
+
+	/* Private to rpc.c and transport.c. */
+	struct list node;
+	json_t *id, *progress_token;
+	void *stream;
+};
+
+/*
+ * Exactly one of these ends a call; it is gone then (`stop` is not called).
+ * All take references, none calls back.
+ */
+void mcp_reply(struct mcp_call *c, json_t *result);
+void mcp_fail(struct mcp_call *c, int code, const char *msg); /* JSON-RPC */
+/* Results of tools: an array of content, or one text. */
+void mcp_content(struct mcp_call *c, json_t *content, bool is_error);
+void mcp_text(struct mcp_call *c, const char *text);
+/* What went wrong, in words that help a model to go on. */
+void mcp_error(struct mcp_call *c, const char *fmt, ...) PRINTF_LIKE(2, 3);
+
+/* Told if the client asked for it; `total` 0: not known. */
+void mcp_progress(struct mcp_call *c, double at, double total,
+		  const char *message);
+
+/*
+ * The sandbox of the session, made if there is none yet. `then` comes from
+ * the loop with its id; failures are answered here. Called before other work
+ * of the tool begins.
+ */
+void mcp_with_box(struct mcp_call *c,
+		  void (*then)(struct mcp_call *c, const char *box));
+/* Another one from now on: after a fork that the model chose to go on in. */
+void mcp_set_box(struct mcp_session *s, const char *id);
+
+/* --- tables --- */
+
+enum mcp_hints {
+	MCP_READ_ONLY = 1,
+	MCP_DESTRUCTIVE = 2,
+	MCP_IDEMPOTENT = 4,
+	MCP_OPEN_WORLD = 8
+};
+
+struct mcp_tool {
+	const char *name, *title, *description;
+	const char *schema; /* JSON text: of `arguments` */
+	unsigned hints;
+	/* `args` was checked against the schema's types and required names;
+	 * a borrowed reference. */
+	void (*start)(struct mcp_call *c, const json_t *args);
+};
+
+/* Each ends at a NULL name. */
+extern const struct mcp_tool mcp_command_tools[], mcp_file_tools[],
+	mcp_state_tools[], mcp_reach_tools[];
+
+/* resources/list, resources/templates/list, resources/read. */
+void mcp_resources_list(struct mcp_call *c, const json_t *params);
+void mcp_resources_templates(struct mcp_call *c, const json_t *params);
+void mcp_resources_read(struct mcp_call *c, const json_t *params);
