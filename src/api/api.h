@@ -54,7 +54,7 @@ struct api {
 	struct registry registry;
 	struct http_server http;
 	struct http_server inner; /* inner.h: our own requests */
-	int listen_fd; /* -1 once we serve */
+	int listen_fd;            /* -1 once we serve */
 	struct tcp tcp;
 	struct ports ports;
 	bool reconciled; /* with the warden, once */

@@ -16,8 +16,8 @@
 #include <unistd.h>
 
 #include "api/api.h"
-#include "api/inner.h"
 #include "api/fetch.h"
+#include "api/inner.h"
 #include "api/routes.h"
 #include "base/auto.h"
 #include "base/clock.h"

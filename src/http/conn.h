@@ -57,7 +57,7 @@ struct http_conn {
 	struct http_head head;
 	char id[HTTP_REQUEST_ID];
 	void *guest; /* NULL: it came from outside */
-	bool asked; /* on_answer() is to be called */
+	bool asked;  /* on_answer() is to be called */
 	_Alignas(8) char note[HTTP_NOTE];
 	void *owner;
 	http_gone_fn *on_gone;
