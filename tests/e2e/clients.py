@@ -23,7 +23,6 @@ NPM = os.path.join(TOP, "build/npm")
 
 class Case(harness.Case):
     """One daemon that listens, and a key of it."""
-    LISTEN = None
     TIMEOUT = 300
 
     @classmethod
@@ -45,7 +44,7 @@ class Case(harness.Case):
         """What the client is told; more of it in subclasses."""
         return {"E2B_API_URL": self.url, "E2B_SANDBOX_URL": self.url,
                 "E2B_API_KEY": self.key(), "CARREL_URL": self.url,
-                "CARREL_SOCKET": self.i.socket}
+                "CARREL_SOCKET": self.i.sock}
 
     def run_file(self, file, variant):
         env = {**os.environ, "CARREL_NPM": NPM, **self.environment()}
