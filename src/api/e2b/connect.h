@@ -9,6 +9,7 @@
 #include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/buf.h"
 #include "base/err.h"
@@ -33,6 +34,8 @@ void connect_fail_as(struct api *a, struct http_conn *c, const char *word,
  */
 json_t *connect_message(struct http_conn *c, const char *body, size_t n,
 			struct err *e);
+/* The same without a request: is it an envelope? */
+json_t *connect_parse(bool envelope, const char *body, size_t n, struct err *e);
 
 /* Embedded in the owner of the request. */
 struct connect_stream {
@@ -42,6 +45,7 @@ struct connect_stream {
 	uint64_t keepalive_ms; /* from Keepalive-Ping-Interval, or 90 s */
 	const char *keepalive; /* JSON that is sent when it is quiet */
 	struct timer quiet;
+	struct buf line; /* the envelope that is being put together */
 };
 
 /* Answers 200; `ready` as of http_reply_start(). */
@@ -50,8 +54,15 @@ void connect_start(struct connect_stream *s, struct api *a, struct http_conn *c,
 		   void (*ready)(struct http_conn *c, void *owner));
 /* One envelope with `n` bytes of JSON. False: wait for `ready`. */
 bool connect_send(struct connect_stream *s, const char *json, size_t n);
+/* Takes the reference. */
 bool connect_send_json(struct connect_stream *s, json_t *message);
-/* The last envelope; `word` NULL: all went well. */
+/*
+ * The same written by hand: begin() says where the JSON is to be appended to,
+ * commit() sends it.
+ */
+struct buf *connect_begin(struct connect_stream *s);
+bool connect_commit(struct connect_stream *s);
+/* The last envelope; `word` NULL: all went well. Harmless when ended. */
 void connect_end(struct connect_stream *s, const char *word, const char *msg);
 /* The client left. Harmless when it was not begun. */
 void connect_gone(struct connect_stream *s);
