@@ -337,7 +337,8 @@ static const struct vector api_vectors[] = {
 	{ 41, { AF_UNIX }, ALLOW },
 	{ 41, { AF_INET }, E(EAFNOSUPPORT) },
 	{ 41, { AF_NETLINK }, E(EAFNOSUPPORT) },
-	{ 53, { AF_UNIX }, KILL },
+	{ 53, { AF_UNIX }, ALLOW }, /* requests of our own */
+	{ 53, { AF_INET }, E(EAFNOSUPPORT) },
 	{ 49, { 0 }, KILL }, /* bind, listen */
 	{ 50, { 0 }, KILL },
 	{ 9, { 0, 4096, 3 }, ALLOW },
