@@ -65,6 +65,10 @@ void mcp_text(struct mcp_call *c, const char *text);
 /* What went wrong, in words that help a model to go on. */
 void mcp_error(struct mcp_call *c, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
+static inline bool mcp_wants_progress(const struct mcp_call *c)
+{
+	return c->progress_token != NULL;
+}
 /* Told if the client asked for it; `total` 0: not known. */
 void mcp_progress(struct mcp_call *c, double at, double total,
 		  const char *message);
@@ -76,6 +80,8 @@ void mcp_progress(struct mcp_call *c, double at, double total,
  */
 void mcp_with_box(struct mcp_call *c,
 		  void (*then)(struct mcp_call *c, const char *box));
+/* The one it has; NULL: none yet. For what should not make one by itself. */
+const char *mcp_box(const struct mcp_session *s);
 /* Another one from now on: after a fork that the model chose to go on in. */
 void mcp_set_box(struct mcp_session *s, const char *id);
 
