@@ -75,8 +75,8 @@ void mcp_progress(struct mcp_call *c, double at, double total,
 
 /*
  * The sandbox of the session, made if there is none yet. `then` comes from
- * the loop with its id; failures are answered here. Called before other work
- * of the tool begins.
+ * the loop with its id. A failure is answered here, after stop(): what the
+ * tool remembers goes. Called before other work of the tool begins.
  */
 void mcp_with_box(struct mcp_call *c,
 		  void (*then)(struct mcp_call *c, const char *box));
