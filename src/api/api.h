@@ -16,6 +16,7 @@
 #include "api/blobs.h"
 #include "api/disk_sync.h"
 #include "api/drive.h"
+#include "api/e2b/template.h"
 #include "api/ended.h"
 #include "api/event.h"
 #include "api/gate.h"
@@ -81,6 +82,7 @@ struct api {
 	struct disk_syncs disk_syncs;
 	struct drive drive;
 	struct volumes volumes;
+	struct templates templates; /* of the E2B API */
 	struct policies policies;
 	struct secrets secrets;
 	struct blobs blobs;

@@ -174,7 +174,8 @@ static void load(struct api *a)
 	    ports_init(a, &e) < 0 ||
 	    disk_syncs_init(&a->disk_syncs, &a->loop, &e) < 0 ||
 	    drive_start(a, &e) < 0 || volumes_load(a, &e) < 0 ||
-	    blobs_start(a, &e) < 0 || fetch_check(&a->conf, &e) < 0)
+	    templates_load(a, &e) < 0 || blobs_start(a, &e) < 0 ||
+	    fetch_check(&a->conf, &e) < 0)
 		die("%s", e.msg);
 }
 

@@ -123,7 +123,23 @@
 	"CREATE TABLE numbers (name TEXT PRIMARY KEY NOT NULL,"               \
 	" last INTEGER NOT NULL) WITHOUT ROWID;"
 
-const char *const registry_steps[] = { V1, V2, V3, V4 };
+/*
+ * Templates of the E2B API: names of a project for disks that were built.
+ * `tags` (JSON) says which build each tag means; a build's `about` (JSON) has
+ * what its sandboxes are made with, or why it failed.
+ */
+#define V5                                                                \
+	"CREATE TABLE templates (id TEXT PRIMARY KEY NOT NULL,"           \
+	" project TEXT NOT NULL, name TEXT NOT NULL, tags TEXT NOT NULL," \
+	" created_ms INTEGER NOT NULL, updated_ms INTEGER NOT NULL,"      \
+	" UNIQUE (project, name)) WITHOUT ROWID;"                         \
+	"CREATE TABLE template_builds (id TEXT PRIMARY KEY NOT NULL,"     \
+	" template TEXT NOT NULL, state TEXT NOT NULL,"                   \
+	" snapshot TEXT NOT NULL, about TEXT NOT NULL,"                   \
+	" created_ms INTEGER NOT NULL, finished_ms INTEGER NOT NULL)"     \
+	" WITHOUT ROWID;"
+
+const char *const registry_steps[] = { V1, V2, V3, V4, V5 };
 static_assert(ARRAY_LEN(registry_steps) == REGISTRY_VERSION, "a step each");
 
 #define DRIVE_COLUMNS                                          \
@@ -314,6 +330,21 @@ const char *const registry_statements[] = {
 		"DELETE FROM policies WHERE project = ?1 AND name = ?2",
 	[ST_POLICY_LIST] = "SELECT project, name, text, updated_ms"
 			   " FROM policies ORDER BY project, name",
+	[ST_TEMPLATE_PUT] =
+		"INSERT INTO templates (id, project, name, tags, created_ms,"
+		" updated_ms) VALUES (?1, ?2, ?3, ?4, ?5, ?6)"
+		" ON CONFLICT (id) DO UPDATE SET tags = ?4, updated_ms = ?6",
+	[ST_TEMPLATE_REMOVE] = "DELETE FROM templates WHERE id = ?1",
+	[ST_TEMPLATE_LIST] = "SELECT id, project, name, tags, created_ms,"
+			     " updated_ms FROM templates ORDER BY created_ms",
+	[ST_BUILD_PUT] =
+		"REPLACE INTO template_builds (id, template, state, snapshot,"
+		" about, created_ms, finished_ms)"
+		" VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+	[ST_BUILD_REMOVE] = "DELETE FROM template_builds WHERE id = ?1",
+	[ST_BUILD_LIST] =
+		"SELECT id, template, state, snapshot, about, created_ms,"
+		" finished_ms FROM template_builds ORDER BY created_ms, id",
 };
 static_assert(ARRAY_LEN(registry_statements) == ST_COUNT,
 	      "a text for each statement");

@@ -6,7 +6,7 @@
 
 #include <stddef.h>
 
-enum { REGISTRY_VERSION = 4 };
+enum { REGISTRY_VERSION = 5 };
 extern const char *const registry_steps[REGISTRY_VERSION];
 
 enum registry_stmt {
@@ -71,6 +71,12 @@ enum registry_stmt {
 	ST_POLICY_PUT,
 	ST_POLICY_REMOVE,
 	ST_POLICY_LIST,
+	ST_TEMPLATE_PUT,
+	ST_TEMPLATE_REMOVE,
+	ST_TEMPLATE_LIST,
+	ST_BUILD_PUT,
+	ST_BUILD_REMOVE,
+	ST_BUILD_LIST,
 	ST_COUNT
 };
 extern const char *const registry_statements[ST_COUNT];
