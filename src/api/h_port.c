@@ -64,6 +64,13 @@ static int given_token(const struct http_head *h, char out[PORT_TOKEN_CAP])
 	return 1;
 }
 
+bool port_has_token(const struct http_head *h)
+{
+	char token[PORT_TOKEN_CAP];
+
+	return given_token(h, token) != 0;
+}
+
 struct visit {
 	struct sandbox *box;
 	struct identity who;
@@ -249,6 +256,26 @@ static bool came_by_https(struct http_conn *c, bool near)
 	return http_is_tls(c) || (near && proto && strcmp(proto, "https") == 0);
 }
 
+static void see_peer(struct http_conn *c, char peer[HTTP_PEER_TEXT],
+		     struct port_way *way)
+{
+	http_peer_text(c, peer);
+	way->peer = peer;
+	way->near = is_near(peer);
+	way->https = came_by_https(c, way->near);
+}
+
+void port_visit(struct api *a, struct http_conn *c, struct sandbox *s,
+		const struct identity *who, struct port_way *way)
+{
+	struct visit v = { .box = s, .who = *who, .port = way->port };
+	char peer[HTTP_PEER_TEXT];
+
+	see_peer(c, peer, way);
+	note_visit(a, c, &v, "http");
+	port_proxy(a, c, s, way);
+}
+
 static void visit_http(struct api *a, struct http_conn *c,
 		       const struct visit *v, const char *prefix)
 {
@@ -258,13 +285,10 @@ static void visit_http(struct api *a, struct http_conn *c,
 				.by_host = *prefix == '\0',
 				.prefix = prefix,
 				.target = h->target,
-				.by_token = v->by_token,
-				.peer = peer };
+				.by_token = v->by_token };
 	int i;
 
-	http_peer_text(c, peer);
-	way.near = is_near(peer);
-	way.https = came_by_https(c, way.near);
+	see_peer(c, peer, &way);
 	/* No segment has a slash in it: the sixth one is the server's own. */
 	for (i = 0; !way.by_host && i < 5; i++)
 		way.target = strchr(way.target + 1, '/');

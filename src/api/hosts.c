@@ -6,6 +6,7 @@
 #include <strings.h>
 
 #include "api/api.h"
+#include "api/e2b/e2b.h"
 #include "api/reply.h"
 #include "http/server.h"
 
@@ -151,7 +152,7 @@ bool hosts_check(struct api *a, struct http_conn *c)
 	}
 	/* What comes to a preview is for what runs in it to judge. */
 	if (!origin || origin_is_same(origin, host) ||
-	    host_is_preview(&a->conf, host, &port, id))
+	    host_is_preview(&a->conf, host, &port, id) || e2b_is_to_sandbox(h))
 		return true;
 	reply_error(a, c, 403, "foreign_origin",
 		    "pages of other servers may not ask this one");

@@ -96,6 +96,8 @@ static json_t *spec_type(enum spec_kind kind)
 	case SPEC_FILES:
 		return json_pack("{s:s, s:o}", "type", "array", "items",
 				 ref_to("SpecFile", strlen("SpecFile")));
+	case SPEC_OBJECT:
+		return json_pack("{s:s}", "type", "object");
 	case SPEC_BOOL:
 		return json_pack("{s:s}", "type", "boolean");
 	case SPEC_NUMBER:

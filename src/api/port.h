@@ -29,6 +29,7 @@
 struct api;
 struct http_conn;
 struct identity;
+struct port_way;
 struct sandbox;
 
 #define TCP_UPGRADE PRODUCT "-tcp/1"
@@ -58,6 +59,16 @@ bool port_by_host(struct api *a, struct http_conn *c);
 
 /* Reads the key of tokens, or makes it. */
 int ports_init(struct api *a, struct err *e) MUST_CHECK;
+
+/* Our own signature of a text, in hex: for tokens of all kinds. */
+enum { PORT_MAC_CAP = 2 * 32 + 1 };
+void port_sign(const struct api *a, const char *purpose, const char *text,
+	       char out[PORT_MAC_CAP]);
+/* Did it come with a token of ours, by field, query or cookie? */
+bool port_has_token(const struct http_head *h);
+/* Passes a request on whose sender may. `prefix` "": by host or by field. */
+void port_visit(struct api *a, struct http_conn *c, struct sandbox *s,
+		const struct identity *who, struct port_way *way);
 
 /* --- tokens: "id.port.expiry.signature" --- */
 
@@ -108,6 +119,10 @@ struct port_way {
 	bool near;          /* a proxy of this host may have sent it */
 	bool https;
 	const char *peer; /* address; "" when there is none */
+	const char *host; /* what the server inside is called by; NULL: ours */
+	/* Who answers when nothing listens; NULL: port_refuse(). */
+	void (*refuse)(struct port_dial *d, struct http_conn *c,
+		       const struct err *e);
 };
 
 /* The protocol to change to, or NULL when this is an ordinary request. */

@@ -41,6 +41,7 @@ static const char *const not_inside[] = {
 	"x-forwarded-proto",
 	"http2-settings",
 	PORT_TOKEN_FIELD,
+	"e2b-traffic-access-token",
 	NULL,
 };
 
@@ -198,7 +199,7 @@ static void add_forwarded(struct buf *b, const struct http_head *h,
 	if (host)
 		add(b, "X-Forwarded-Host", host);
 	add(b, "X-Forwarded-Proto", proto);
-	if (!way->by_host)
+	if (*way->prefix)
 		add(b, "X-Forwarded-Prefix", way->prefix);
 }
 
@@ -237,7 +238,9 @@ void port_request_head(struct buf *out, const struct http_head *h,
 	add_target(out, way->target);
 	buf_puts(out, " HTTP/1.1\r\n");
 	/* By path it is called by a name that it may know as its own. */
-	if (way->by_host && host)
+	if (way->host)
+		add(out, "Host", way->host);
+	else if (way->by_host && host)
 		add(out, "Host", host);
 	else
 		buf_printf(out, "Host: localhost:%u\r\n", way->port);

@@ -354,7 +354,7 @@ static void on_dialled(struct port_dial *d, const struct err *e)
 	struct proxy *p = container_of(d, struct proxy, dial);
 
 	if (e->code) {
-		port_refuse(d, p->conn, e);
+		(p->way.refuse ? p->way.refuse : port_refuse)(d, p->conn, e);
 		proxy_end(p);
 		return;
 	}
@@ -387,6 +387,7 @@ void port_proxy(struct api *a, struct http_conn *c, const struct sandbox *s,
 	p->prefix = xstrdup(way->prefix);
 	p->way = (struct port_way){ .port = way->port,
 				    .by_host = way->by_host,
+				    .refuse = way->refuse,
 				    .prefix = p->prefix };
 	port_request_head(&p->out, h, way);
 	if (port_dial(&p->dial, s, way->port, on_dialled, &e) < 0) {

@@ -4,6 +4,7 @@
  * and they outlive a restart. One whose sandbox is gone opens nothing, because
  * ids are never used again.
  */
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <openssl/crypto.h>
@@ -20,7 +21,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 
-enum { MAC_LEN = 32 };
+enum { MAC_LEN = 32, PORT_PURPOSE_CAP = 32 };
 
 /* Written under another name first: a crash leaves none or a whole one. */
 static int make_key(int dir_fd, unsigned char key[PORT_KEY_LEN], struct err *e)
@@ -65,19 +66,19 @@ int ports_init(struct api *a, struct err *e)
 	return 0;
 }
 
-/* The signature of the part in front of it, as text. */
-static void sign(const struct api *a, const char *text,
-		 char out[2 * MAC_LEN + 1])
+void port_sign(const struct api *a, const char *purpose, const char *text,
+	       char out[PORT_MAC_CAP])
 {
-	static const char purpose[] = "port token 1 ";
 	unsigned char mac[EVP_MAX_MD_SIZE];
-	char signed_text[sizeof(purpose) + PORT_TOKEN_CAP];
+	char signed_text[PORT_PURPOSE_CAP + PORT_TOKEN_CAP];
 	unsigned i, n = 0;
+	int len = snprintf(signed_text, sizeof(signed_text), "%s %s", purpose,
+			   text);
 
-	snprintf(signed_text, sizeof(signed_text), "%s%s", purpose, text);
+	/* Cut, two texts would have one signature. */
+	assert(len > 0 && (size_t)len < sizeof(signed_text));
 	if (!HMAC(EVP_sha256(), a->ports.key, PORT_KEY_LEN,
-		  (const unsigned char *)signed_text, strlen(signed_text), mac,
-		  &n) ||
+		  (const unsigned char *)signed_text, (size_t)len, mac, &n) ||
 	    n != MAC_LEN)
 		abort(); /* memory is gone */
 	for (i = 0; i < MAC_LEN; i++)
@@ -87,11 +88,11 @@ static void sign(const struct api *a, const char *text,
 void port_token_make(const struct api *a, const char *id, uint16_t port,
 		     uint64_t until_s, char out[PORT_TOKEN_CAP])
 {
-	char mac[2 * MAC_LEN + 1];
+	char mac[PORT_MAC_CAP];
 	int n = snprintf(out, PORT_TOKEN_CAP, "%s.%u.%llu", id, port,
 			 (unsigned long long)until_s);
 
-	sign(a, out, mac);
+	port_sign(a, "port token 1", out, mac);
 	snprintf(out + n, PORT_TOKEN_CAP - (size_t)n, ".%s", mac);
 }
 

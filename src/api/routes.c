@@ -7,6 +7,7 @@
 #include "api/api.h"
 #include "api/auth.h"
 #include "api/auto_snapshot.h"
+#include "api/e2b/e2b.h"
 #include "api/hosts.h"
 #include "api/reply.h"
 #include "api/wake.h"
@@ -35,6 +36,7 @@ const struct route *const all_routes[] = {
 	secret_routes,
 	approval_routes,
 	policy_routes,
+	e2b_sandbox_routes,
 	NULL,
 };
 /* clang-format on */
@@ -153,7 +155,7 @@ void route(struct http_conn *c, void *ctx)
 	struct err e = { 0 };
 	char allow[64];
 
-	if (!hosts_check(a, c) || port_by_host(a, c))
+	if (!hosts_check(a, c) || e2b_by_sandbox(a, c) || port_by_host(a, c))
 		return;
 	call.route = find(http_request(c), &call, allow, sizeof(allow));
 	if (!call.route) {

@@ -23,6 +23,8 @@ static bool is_list(const struct spec_field *f)
 /* Variables have an option of their own (-e), with more to it. */
 static bool has_row(const struct spec_field *f, enum spec_rows rows)
 {
+	if (f->kind == SPEC_OBJECT)
+		return false;
 	if (rows == ROWS_PATCH)
 		return (f->flags & SPEC_PATCH) != 0;
 	return !(f->flags & SPEC_PROCESS) ||

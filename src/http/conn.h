@@ -59,6 +59,7 @@ struct http_conn {
 	void *guest; /* NULL: it came from outside */
 	bool asked;  /* on_answer() is to be called */
 	_Alignas(8) char note[HTTP_NOTE];
+	const struct http_field *also; /* in every answer; or NULL */
 	void *owner;
 	http_gone_fn *on_gone;
 

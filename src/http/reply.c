@@ -138,11 +138,15 @@ void conn_answered(struct http_conn *c, int status)
 static void add_head(struct http_conn *c, struct buf *b, int status,
 		     const struct http_field *extra)
 {
+	const struct http_field *also = c->also;
+
 	conn_answered(c, status);
 	buf_printf(b, "HTTP/1.1 %d %s\r\nDate: %s\r\nRequest-Id: %s\r\n",
 		   status, reason_of(status), server_date(c->server), c->id);
 	for (; extra && extra->name; extra++)
 		add_field(b, extra->name, extra->value);
+	for (; also && also->name; also++)
+		add_field(b, also->name, also->value);
 }
 
 /*

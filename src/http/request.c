@@ -34,6 +34,11 @@ void *http_note(struct http_conn *c)
 	return c->note;
 }
 
+void http_also(struct http_conn *c, const struct http_field *fields)
+{
+	c->also = fields;
+}
+
 struct http_server *http_conn_server(const struct http_conn *c)
 {
 	return c->server;
@@ -161,6 +166,7 @@ static void start_request(struct http_conn *c)
 	timer_del(c->server->loop, &c->read_timer);
 	c->asked = true;
 	memset(c->note, 0, sizeof(c->note));
+	c->also = NULL;
 	c->server->on_request(c, c->server->ctx);
 }
 

@@ -134,6 +134,12 @@ void http_stream_body(struct http_conn *c,
 void http_resume_body(struct http_conn *c);
 
 /*
+ * Fields that the answer to this request has besides its own, whoever gives
+ * it; the list ends at a NULL name, and stays where it is.
+ */
+void http_also(struct http_conn *c, const struct http_field *fields);
+
+/*
  * Whole answers. `extra` is NULL or fields that end at a NULL name; control
  * bytes in values become '?'. Length, Date, Request-Id and Connection are
  * added here; Content-Type is the caller's, except for the JSON ones. An

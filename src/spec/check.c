@@ -243,3 +243,13 @@ int check_files(const json_t *v, struct err *e)
 			       SPEC_FILES_BYTES);
 	return 0;
 }
+
+int check_client(const json_t *v, struct err *e)
+{
+	if (!json_is_object(v))
+		return err_set(e, EINVAL, "client: not an object");
+	if (json_dumpb(v, NULL, 0, JSON_COMPACT) > SPEC_CLIENT_BYTES)
+		return err_set(e, E2BIG, "client: more than %d bytes",
+			       SPEC_CLIENT_BYTES);
+	return 0;
+}

@@ -15,4 +15,5 @@ int check_allow(const json_t *v, struct err *e) MUST_CHECK;
 int check_rules(const json_t *v, struct err *e) MUST_CHECK;
 int check_secrets(const json_t *v, struct err *e) MUST_CHECK;
 int check_canaries(const json_t *v, struct err *e) MUST_CHECK;
+int check_client(const json_t *v, struct err *e) MUST_CHECK;
 int check_files(const json_t *v, struct err *e) MUST_CHECK;

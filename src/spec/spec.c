@@ -76,6 +76,13 @@ const struct spec_field spec_fields[] = {
 	  .max = TIME_MAX,
 	  .arg = "TIME",
 	  .help = "life span: 90s, 5m, 1h; 0 is without end" },
+	{ .name = "timeout-action",
+	  .kind = SPEC_TEXT,
+	  .flags = SPEC_PATCH,
+	  AT(timeout_action),
+	  .arg = "ACTION",
+	  .help = "what happens then: remove, pause, or suspend, which keeps "
+		  "the disk alone; it counts anew when it is resumed" },
 	{ .name = "idle-timeout",
 	  .kind = SPEC_TIME,
 	  .flags = SPEC_PATCH,
@@ -231,6 +238,12 @@ const struct spec_field spec_fields[] = {
 	  AT(allow_missing),
 	  .arg = "LIMIT",
 	  .help = "start although the host cannot enforce LIMIT (disk)" },
+	{ .name = "client",
+	  .kind = SPEC_OBJECT,
+	  .flags = SPEC_PATCH,
+	  AT(client),
+	  .check = check_client,
+	  .help = "what a client keeps with it, for itself" },
 	{ 0 },
 };
 
@@ -252,6 +265,7 @@ void spec_defaults(struct spec *s, const struct conf *c)
 			    .pids = c->pids,
 			    .timeout_ms = c->timeout_ms,
 			    .idle_action = "remove",
+			    .timeout_action = "remove",
 			    .auto_snapshot = "none",
 			    .snapshot_keep = 10,
 			    .sudo = 1 };
@@ -266,6 +280,7 @@ static void disown(struct spec *s)
 	s->env = s->labels = s->ports = s->start = s->files = NULL;
 	s->drive = s->volumes = NULL;
 	s->allow = s->rules = s->secrets = s->canaries = NULL;
+	s->client = NULL;
 }
 
 void spec_done(struct spec *s)
@@ -281,6 +296,7 @@ void spec_done(struct spec *s)
 	json_decref(s->rules);
 	json_decref(s->secrets);
 	json_decref(s->canaries);
+	json_decref(s->client);
 	disown(s);
 }
 
@@ -303,6 +319,7 @@ void spec_copy(struct spec *to, const struct spec *from)
 	json_incref(to->rules);
 	json_incref(to->secrets);
 	json_incref(to->canaries);
+	json_incref(to->client);
 	to->labels = json_copy(from->labels);
 }
 
@@ -323,6 +340,7 @@ static int parse_text(const struct spec_field *f, const char *v, uint64_t *n)
 	case SPEC_PORTS:
 	case SPEC_LIST:
 	case SPEC_FILES:
+	case SPEC_OBJECT:
 		break;
 	}
 	return -EINVAL;
@@ -510,6 +528,12 @@ static int check_words(const struct spec *s, struct err *e)
 	    strcmp(s->idle_action, "pause") != 0)
 		return err_set(e, EINVAL,
 			       "idle-action: there are 'remove' and 'pause'");
+	if (strcmp(s->timeout_action, "remove") != 0 &&
+	    strcmp(s->timeout_action, "pause") != 0 &&
+	    strcmp(s->timeout_action, "suspend") != 0)
+		return err_set(e, EINVAL,
+			       "timeout-action: there are 'remove', 'pause' "
+			       "and 'suspend'");
 	if (strcmp(s->auto_snapshot, "none") != 0 &&
 	    strcmp(s->auto_snapshot, "exec") != 0)
 		return err_set(e, EINVAL,

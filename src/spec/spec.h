@@ -33,6 +33,7 @@ enum {
 	SPEC_START_BYTES = 8 * 1024, /* a command */
 	SPEC_FILES_MAX = 64,
 	SPEC_FILES_BYTES = 192 * 1024, /* of all together */
+	SPEC_CLIENT_BYTES = 16 * 1024, /* as text */
 };
 
 /* Zero-initialise; spec_done() and spec_move() know what is owned. */
@@ -48,6 +49,7 @@ struct spec {
 	char auto_snapshot[16];   /* "none" or "exec" */
 	uint64_t snapshot_keep;   /* how many of those stay */
 	char idle_action[16];     /* "remove" or "pause" */
+	char timeout_action[16];  /* the same, or "suspend" */
 	uint64_t sudo;            /* 0 or 1 */
 	uint64_t persist;         /* 0 or 1: its disk outlives its processes */
 	char policy[NAME_CAP];    /* of its project; "": none */
@@ -66,6 +68,7 @@ struct spec {
 	/* What it may reach, arrays of strings: presets, lines of policy of
 	 * its own, secrets of its project, variables with false secrets. */
 	json_t *allow, *rules, *secrets, *canaries;
+	json_t *client; /* object: what clients keep with it, not looked at */
 };
 
 /* Does it say that there is a way out? Else there is none. */
@@ -82,10 +85,11 @@ enum spec_kind {
 	SPEC_MILLI,
 	SPEC_TIME,
 	SPEC_BOOL,
-	SPEC_MAP,   /* object of strings; option NAME=VALUE, several times */
-	SPEC_PORTS, /* object of numbers; option NAME=NUMBER, several times */
-	SPEC_LIST,  /* array of strings; option VALUE, several times */
-	SPEC_FILES, /* array of objects; option PATH=FILE, several times */
+	SPEC_MAP,    /* object of strings; option NAME=VALUE, several times */
+	SPEC_PORTS,  /* object of numbers; option NAME=NUMBER, several times */
+	SPEC_LIST,   /* array of strings; option VALUE, several times */
+	SPEC_FILES,  /* array of objects; option PATH=FILE, several times */
+	SPEC_OBJECT, /* object, replaced as a whole; no option */
 };
 
 enum spec_flags {
