@@ -68,13 +68,34 @@ static enum job_next take_note(struct file_job *j, const char *note)
 	return JOB_GO_ON;
 }
 
+/* A record in front of the one that it belongs to: is it one, and wanted? */
+static bool take_details(struct file_job *j, const struct file_record *r)
+{
+	if (r->kind != FILE_DETAIL || !j->detail || j->details)
+		return false;
+	j->details = file_detail_json(&r->detail);
+	return true;
+}
+
+static json_t *whole_entry(struct file_job *j, const struct file_entry *n)
+{
+	json_t *entry = file_entry_json(n);
+
+	json_object_update(entry, j->details);
+	json_decref(j->details);
+	j->details = NULL;
+	return entry;
+}
+
 static enum job_next on_entry(struct file_job *j, const struct file_record *r)
 {
 	if (r->kind == FILE_NOTE)
 		return take_note(j, r->note);
+	if (take_details(j, r))
+		return JOB_GO_ON;
 	if (r->kind != FILE_ENTRY)
 		return job_broken(j);
-	j->result = file_entry_json(&r->entry);
+	j->result = whole_entry(j, &r->entry);
 	j->last = true;
 	return JOB_GO_ON;
 }
@@ -135,6 +156,12 @@ static enum job_next on_written(struct file_job *j, const struct file_record *r)
 	char hex[2 * SHA256_LEN + 1];
 	int i;
 
+	if (take_details(j, r))
+		return JOB_GO_ON;
+	if (r->kind == FILE_ENTRY && j->detail && !j->entry) {
+		j->entry = whole_entry(j, &r->entry);
+		return JOB_GO_ON;
+	}
 	if (r->kind != FILE_WRITTEN)
 		return job_broken(j);
 	for (i = 0; i < SHA256_LEN; i++)
@@ -155,6 +182,8 @@ static void result_done(struct file_job *j)
 {
 	if (j->result)
 		job_audit(j, json_incref(j->result));
+	if (j->result && j->entry)
+		json_object_set(j->result, "entry", j->entry);
 	reply_result(j, 200);
 }
 
@@ -382,6 +411,8 @@ static enum job_next on_listed(struct file_job *j, const struct file_record *r)
 	json_t *entry;
 
 	start_list(j);
+	if (take_details(j, r))
+		return JOB_GO_ON;
 	if (r->kind == FILE_END) {
 		add_next(j, r->more);
 		j->last = true;
@@ -391,7 +422,7 @@ static enum job_next on_listed(struct file_job *j, const struct file_record *r)
 		return job_broken(j);
 	if (j->n_entries++ > 0)
 		buf_puts(&j->text, ",");
-	entry = file_entry_json(&r->entry);
+	entry = whole_entry(j, &r->entry);
 	json_add(&j->text, entry);
 	json_decref(entry);
 	free(j->last_path);
@@ -430,15 +461,31 @@ const struct file_answer answer_list = {
 
 /* --- events --- */
 
+static json_t *whole_event(struct file_job *j, const struct file_record *r)
+{
+	json_t *event = file_event_json(r);
+
+	if (j->entry)
+		json_object_set_new(event, "file", j->entry);
+	j->entry = NULL;
+	return event;
+}
+
 static enum job_next on_event(struct file_job *j, const struct file_record *r)
 {
+	if (take_details(j, r))
+		return JOB_GO_ON;
+	if (r->kind == FILE_ENTRY && j->detail && !j->entry) {
+		j->entry = whole_entry(j, &r->entry);
+		return JOB_GO_ON;
+	}
 	if (r->kind != FILE_EVENT)
 		return job_broken(j);
 	if (!j->begun) {
 		j->begun = true;
 		event_stream_start(&j->events, j->api, j->conn, job_ready);
 	}
-	return event_stream_send(&j->events, file_event_json(r), NULL)
+	return event_stream_send(&j->events, whole_event(j, r), NULL)
 		       ? JOB_GO_ON
 		       : JOB_HOLD;
 }

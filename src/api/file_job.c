@@ -12,7 +12,7 @@
 #include "base/auto.h"
 
 enum {
-	WORDS_MAX = 12,
+	WORDS_MAX = 16 + FILE_ATTRS_MAX,
 	DROP_MAX = 64 * 1024 * 1024, /* of a body, before its failure is told */
 };
 
@@ -29,6 +29,8 @@ static const struct {
 	{ EPERM, 403, "forbidden" },
 	{ EROFS, 403, "read_only" },
 	{ EINVAL, 400, "bad_request" },
+	{ ESRCH, 400, "no_user" },
+	{ E2BIG, 400, "too_large" },
 	{ EISDIR, 400, "is_a_directory" },
 	{ ENOTDIR, 400, "not_a_directory" },
 	{ ENAMETOOLONG, 400, "too_large" },
@@ -51,6 +53,8 @@ static void job_free(struct file_job *j)
 	json_decref(j->note);
 	json_decref(j->result);
 	json_decref(j->notes);
+	json_decref(j->details);
+	json_decref(j->entry);
 	buf_done(&j->words);
 	buf_done(&j->in);
 	buf_done(&j->text);

@@ -81,6 +81,9 @@ struct file_job {
 	bool range; /* a part was asked for */
 	bool last;  /* no record may follow */
 	json_t *result, *notes;
+	/* Of what the next record is about; NULL: nothing came. */
+	bool detail; /* it was asked for */
+	json_t *details, *entry;
 	struct event_stream events;
 	struct buf text;
 	uint64_t left;      /* bytes of content, or FILE_TO_END */

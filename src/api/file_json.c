@@ -103,6 +103,25 @@ json_t *file_entry_json(const struct file_entry *n)
 	return j;
 }
 
+json_t *file_detail_json(const struct file_detail *d)
+{
+	json_t *j = json_object(), *attrs = json_object();
+	char mode[8];
+	uint32_t i;
+
+	if (*d->path) {
+		snprintf(mode, sizeof(mode), "%04o", d->mode);
+		json_set_path(j, "real_path", d->path);
+		json_object_set_new(j, "real_mode", json_string(mode));
+	}
+	/* jansson leaves out what is no text. */
+	for (i = 0; i < d->n_attrs; i++)
+		json_object_set_new(attrs, d->attr[i].name,
+				    json_string(d->attr[i].value));
+	json_object_set_new(j, "attributes", attrs);
+	return j;
+}
+
 json_t *file_event_json(const struct file_record *r)
 {
 	json_t *j = json_pack("{s:s}", "type", file_event_name(r->event.what));

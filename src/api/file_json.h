@@ -21,6 +21,8 @@ void json_set_path(json_t *j, const char *key, const char *path);
 json_t *file_entry_json(const struct file_entry *n);
 /* The same without its names: one side of a comparison; none is null. */
 json_t *file_state_json(const struct file_entry *n);
+/* What an entry has in addition when it was asked for. */
+json_t *file_detail_json(const struct file_detail *d);
 /* {"type", "path", "to"} */
 json_t *file_event_json(const struct file_record *r);
 

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "api/api.h"
 #include "api/file_job.h"
@@ -51,6 +52,28 @@ static int take_user(struct file_job *j, struct err *e)
 	return set_user(j, user, e);
 }
 
+/* "": the usual one. */
+static int set_owner(struct file_job *j, const char *owner, struct err *e)
+{
+	if (strlen(owner) > FILE_NAME_MAX)
+		return err_set(e, EINVAL, "owner has more than %d bytes",
+			       FILE_NAME_MAX);
+	job_option(j, "owner", owner);
+	json_object_set_new(j->note, "owner", json_string(owner));
+	return 0;
+}
+
+static int take_owner(struct file_job *j, struct err *e)
+{
+	char owner[FILE_NAME_MAX + 1];
+	int r = http_query(http_request(j->conn), "owner", owner,
+			   sizeof(owner));
+
+	if (r < 0)
+		return err_set(e, EINVAL, "owner is no name");
+	return r == 0 ? 0 : set_owner(j, owner, e);
+}
+
 static int take_flag(struct file_job *j, const char *name, struct err *e)
 {
 	bool on = false;
@@ -58,6 +81,38 @@ static int take_flag(struct file_job *j, const char *name, struct err *e)
 
 	job_flag(j, name, on);
 	return r;
+}
+
+/* What most of them take: whose it is to be, and how much is told. */
+static int take_detail(struct file_job *j, struct err *e)
+{
+	int r = query_bool(http_request(j->conn), "detail", &j->detail, e);
+
+	job_flag(j, "detail", j->detail);
+	return r < 0 ? r : take_owner(j, e);
+}
+
+/* X-Attribute: NAME=VALUE, several times. */
+static int take_attributes(struct file_job *j, struct err *e)
+{
+	const struct http_head *h = http_request(j->conn);
+	unsigned n = 0, i;
+
+	for (i = 0; i < h->n_fields; i++) {
+		const char *value = h->field[i].value;
+
+		if (strcasecmp(h->field[i].name, "X-Attribute") != 0)
+			continue;
+		if (!str_starts(value, "user.") || !strchr(value, '='))
+			return err_set(e, EINVAL,
+				       "X-Attribute is not as in "
+				       "\"user.note=text\"");
+		if (++n > FILE_ATTRS_MAX)
+			return err_set(e, E2BIG, "more than %d attributes",
+				       FILE_ATTRS_MAX);
+		job_option(j, "attr", value);
+	}
+	return 0;
 }
 
 static bool is_mode(const char *s)
@@ -140,8 +195,14 @@ static void h_stat(struct api *a, struct http_conn *c, const struct call *call)
 	struct err e = { 0 };
 	struct file_job *j = ask(a, c, call, "file.stat", &e);
 
-	if (j)
-		go(j, &answer_entry, take_flag(j, "follow", &e), &e);
+	int r;
+
+	if (!j)
+		return;
+	r = take_flag(j, "follow", &e);
+	if (r == 0)
+		r = take_detail(j, &e);
+	go(j, &answer_entry, r, &e);
 }
 
 static void h_list(struct api *a, struct http_conn *c, const struct call *call)
@@ -157,6 +218,8 @@ static void h_list(struct api *a, struct http_conn *c, const struct call *call)
 		r = take_number(j, "limit", FILE_LIST_MAX, &e);
 	if (r == 0)
 		r = take_after(j, &e);
+	if (r == 0)
+		r = take_detail(j, &e);
 	go(j, &answer_list, r, &e);
 }
 
@@ -212,7 +275,7 @@ static void h_content(struct api *a, struct http_conn *c,
 	if (!j)
 		return;
 	take_range(j);
-	go(j, &answer_content, 0, &e);
+	go(j, &answer_content, take_owner(j, &e), &e);
 }
 
 static void h_watch(struct api *a, struct http_conn *c, const struct call *call)
@@ -220,8 +283,14 @@ static void h_watch(struct api *a, struct http_conn *c, const struct call *call)
 	struct err e = { 0 };
 	struct file_job *j = ask(a, c, call, "file.watch", &e);
 
-	if (j)
-		go(j, &answer_events, take_flag(j, "recursive", &e), &e);
+	int r;
+
+	if (!j)
+		return;
+	r = take_flag(j, "recursive", &e);
+	if (r == 0)
+		r = take_detail(j, &e);
+	go(j, &answer_events, r, &e);
 }
 
 static void h_pack(struct api *a, struct http_conn *c, const struct call *call)
@@ -247,6 +316,10 @@ static void h_write(struct api *a, struct http_conn *c, const struct call *call)
 	r = take_mode(j, &e);
 	if (r == 0)
 		r = take_flag(j, "parents", &e);
+	if (r == 0)
+		r = take_detail(j, &e);
+	if (r == 0)
+		r = take_attributes(j, &e);
 	go(j, &answer_written, r, &e);
 }
 
@@ -270,7 +343,9 @@ enum {
 	NEEDS_MODE = 4,
 	HAS_PARENTS = 8,
 	HAS_RECURSIVE = 16,
-	HAS_OVERWRITE = 32
+	HAS_OVERWRITE = 32,
+	HAS_DETAIL = 64,
+	HAS_OWNER = 128
 };
 
 struct file_change {
@@ -293,6 +368,8 @@ static const struct {
 	{ "parents", HAS_PARENTS, true },
 	{ "recursive", HAS_RECURSIVE, true },
 	{ "overwrite", HAS_OVERWRITE, true },
+	{ "detail", HAS_DETAIL, true },
+	{ "owner", HAS_OWNER, false },
 };
 
 static int body_path(struct file_job *j, const json_t *body, const char *name,
@@ -338,6 +415,7 @@ static int take_change(struct file_job *j, json_t *body, struct err *e)
 	const struct file_change *ch = j->change;
 	const char *mode = json_string_value(json_object_get(body, "mode"));
 	const char *user = json_string_value(json_object_get(body, "user"));
+	const char *owner = json_string_value(json_object_get(body, "owner"));
 	size_t i;
 
 	if (check_keys(ch, body, e) < 0 || body_path(j, body, "path", e) < 0)
@@ -346,8 +424,11 @@ static int take_change(struct file_job *j, json_t *body, struct err *e)
 		return -e->code;
 	if (user && set_user(j, user, e) < 0)
 		return -e->code;
+	if (owner && set_owner(j, owner, e) < 0)
+		return -e->code;
 	if (mode && set_mode(j, mode, e) < 0)
 		return -e->code;
+	j->detail = json_is_true(json_object_get(body, "detail"));
 	if (ch->has & NEEDS_MODE && !mode)
 		return err_set(e, EINVAL, "mode is missing");
 	if (mode)
@@ -390,7 +471,8 @@ static void change(struct api *a, struct http_conn *c, const struct call *call,
 static void h_mkdir(struct api *a, struct http_conn *c, const struct call *call)
 {
 	static const struct file_change ch = { "file.mkdir",
-					       HAS_MODE | HAS_PARENTS,
+					       HAS_MODE | HAS_PARENTS |
+						       HAS_DETAIL | HAS_OWNER,
 					       &answer_made };
 
 	change(a, c, call, &ch);
@@ -398,9 +480,11 @@ static void h_mkdir(struct api *a, struct http_conn *c, const struct call *call)
 
 static void h_move(struct api *a, struct http_conn *c, const struct call *call)
 {
-	static const struct file_change ch = {
-		"file.move", HAS_TO | HAS_PARENTS | HAS_OVERWRITE, &answer_entry
-	};
+	static const struct file_change ch = { "file.move",
+					       HAS_TO | HAS_PARENTS |
+						       HAS_OVERWRITE |
+						       HAS_DETAIL | HAS_OWNER,
+					       &answer_entry };
 
 	change(a, c, call, &ch);
 }
@@ -419,7 +503,8 @@ static void h_copy(struct api *a, struct http_conn *c, const struct call *call)
 static void h_remove(struct api *a, struct http_conn *c,
 		     const struct call *call)
 {
-	static const struct file_change ch = { "file.remove", HAS_RECURSIVE,
+	static const struct file_change ch = { "file.remove",
+					       HAS_RECURSIVE | HAS_OWNER,
 					       &answer_nothing };
 
 	change(a, c, call, &ch);
@@ -445,10 +530,21 @@ static void h_chmod(struct api *a, struct http_conn *c, const struct call *call)
 		"user", "string", "as whom; by default the sandbox's user" \
 	}
 
+#define OWNER_QUERY                                                      \
+	{                                                                \
+		"owner", "string",                                       \
+			"with user=root: relative paths start in this "  \
+			"user's home, who owns what is made; \"\": the " \
+			"usual user"                                     \
+	}
+#define DETAIL_QUERY \
+	{ "detail", "boolean", "attributes, and where links lead" }, OWNER_QUERY
+
 static const struct route_query path_query[] = { PATH_QUERY, { 0 } };
 static const struct route_query stat_query[] = {
 	PATH_QUERY,
 	{ "follow", "boolean", "what a link leads to, not the link" },
+	DETAIL_QUERY,
 	{ 0 },
 };
 static const struct route_query list_query[] = {
@@ -457,17 +553,23 @@ static const struct route_query list_query[] = {
 	{ "limit", "integer", "entries in one answer" },
 	{ "after", "string", "`next` of the answer before" },
 	{ "after_base64", "string", "the same as base64" },
+	DETAIL_QUERY,
 	{ 0 },
 };
+static const struct route_query read_query[] = { PATH_QUERY,
+						 OWNER_QUERY,
+						 { 0 } };
 static const struct route_query write_query[] = {
 	PATH_QUERY,
 	{ "mode", "string", "octal; by default that of the old one, or 0644" },
 	{ "parents", "boolean", "make missing directories" },
+	DETAIL_QUERY,
 	{ 0 },
 };
 static const struct route_query watch_query[] = {
 	PATH_QUERY,
 	{ "recursive", "boolean", "directories below, too" },
+	DETAIL_QUERY,
 	{ 0 },
 };
 static const struct route_query unpack_query[] = {
@@ -480,11 +582,12 @@ static const struct route_query unpack_query[] = {
 
 const struct route file_routes[] = {
 	{ "GET", FILES "content", h_content, SCOPE_READ, ROUTE_WAKE,
-	  "Read a file, or with Range a part of it", path_query, NULL,
+	  "Read a file, or with Range a part of it", read_query, NULL,
 	  "application/octet-stream", 200 },
 	{ "PUT", FILES "content", h_write, SCOPE_USE, ROUTE_WAKE,
-	  "Write a file: all of it appears at once, or nothing", write_query,
-	  "application/octet-stream", "FileWritten", 200 },
+	  "Write a file: all of it appears at once, or nothing; with fields "
+	  "X-Attribute (user.NAME=VALUE) its extended attributes",
+	  write_query, "application/octet-stream", "FileWritten", 200 },
 	{ "GET", FILES "stat", h_stat, SCOPE_READ, ROUTE_WAKE, "Look at a file",
 	  stat_query, NULL, "FileEntry", 200 },
 	{ "GET", FILES "list", h_list, SCOPE_READ, ROUTE_WAKE,

@@ -27,6 +27,13 @@
 	{                                                                  \
 		"user?", "string", "as whom"                               \
 	}
+#define OWNER_FIELD                                                     \
+	{                                                               \
+		"owner?", "string", "with user root: whose it is to be" \
+	}
+#define DETAIL_FIELDS                                                 \
+	{ "detail?", "boolean", "attributes, and where links lead" }, \
+		OWNER_FIELD
 #define TO_FIELDS                                       \
 	{ "to?", "string", "the new path" },            \
 	{                                               \
@@ -485,6 +492,13 @@ const struct schema schemas[] = {
 		  { "target", "string?", "of a symlink" },
 		  { "target_base64?", "string", NULL },
 		  { "target_type?", "string?", "what it leads to, if at all" },
+		  { "real_path?", "string",
+		    "with detail: where it leads, without any link" },
+		  { "real_path_base64?", "string", NULL },
+		  { "real_mode?", "string", "of what is there" },
+		  { "attributes?", "object",
+		    "with detail: extended attributes (user.*) that are "
+		    "text" },
 		  { "unreadable?", "boolean",
 		    "a directory whose entries are left out" },
 		  { "notes?", "string[]", "what a copy left out" },
@@ -497,6 +511,7 @@ const struct schema schemas[] = {
 	{ "FileWritten", "A file that was written",
 	  FIELDS{ { "size", "integer", "bytes" },
 		  { "sha256", "string", "of what came in" },
+		  { "entry?", "FileEntry", "with detail" },
 		  { 0 } } },
 	{ "FileUnpacked", "A tar that was unpacked",
 	  FIELDS{ { "entries", "integer", NULL },
@@ -508,12 +523,14 @@ const struct schema schemas[] = {
 		  { "mode?", "string", "octal, 0755" },
 		  { "parents?", "boolean",
 		    "make those above, too; no error if it is there" },
+		  DETAIL_FIELDS,
 		  { 0 } } },
 	{ "FileMove", "What to move where",
 	  FIELDS{ PATH_FIELDS,
 		  TO_FIELDS,
 		  { "parents?", "boolean", "make missing directories" },
 		  { "overwrite?", "boolean", "in place of what is there" },
+		  DETAIL_FIELDS,
 		  { 0 } } },
 	{ "FileCopy", "What to copy where",
 	  FIELDS{ PATH_FIELDS,
@@ -526,6 +543,7 @@ const struct schema schemas[] = {
 	{ "FileRemove", "What to remove",
 	  FIELDS{ PATH_FIELDS,
 		  { "recursive?", "boolean", "with all that is in it" },
+		  OWNER_FIELD,
 		  { 0 } } },
 	{ "FileChmod", "What to give another mode",
 	  FIELDS{ PATH_FIELDS,

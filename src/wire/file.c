@@ -190,6 +190,40 @@ static bool get_unpacked(struct unpack *u, struct file_record *r)
 	       r->unpacked.bytes <= INT64_MAX;
 }
 
+static void put_detail(struct buf *b, const struct file_record *r)
+{
+	const struct file_detail *d = &r->detail;
+	uint32_t i;
+
+	pack_u32(b, d->mode);
+	pack_str(b, d->path);
+	pack_u32(b, d->n_attrs);
+	for (i = 0; i < d->n_attrs; i++) {
+		pack_str(b, d->attr[i].name);
+		pack_str(b, d->attr[i].value);
+	}
+}
+
+static bool get_detail(struct unpack *u, struct file_record *r)
+{
+	struct file_detail *d = &r->detail;
+	uint32_t i;
+
+	d->mode = unpack_u32(u);
+	if (d->mode > FILE_MODE_MAX || !get_path(u, &d->path))
+		return false;
+	d->n_attrs = unpack_u32(u);
+	if (d->n_attrs > FILE_ATTRS_MAX)
+		return false;
+	for (i = 0; i < d->n_attrs; i++) {
+		d->attr[i].name = unpack_str(u);
+		d->attr[i].value = unpack_str(u);
+		if (strlen(d->attr[i].name) > FILE_ATTR_NAME_MAX)
+			return false;
+	}
+	return true;
+}
+
 static const struct {
 	void (*put)(struct buf *b, const struct file_record *r);
 	bool (*get)(struct unpack *u, struct file_record *r);
@@ -201,6 +235,7 @@ static const struct {
 	[FILE_EVENT] = { put_event, get_event },
 	[FILE_NOTE] = { put_note, get_note },
 	[FILE_UNPACKED] = { put_unpacked, get_unpacked },
+	[FILE_DETAIL] = { put_detail, get_detail },
 };
 static_assert(ARRAY_LEN(kinds) == FILE_KINDS, "every kind is read");
 

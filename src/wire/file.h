@@ -23,9 +23,15 @@
  * and door.c.
  *
  * PATH is absolute or relative to the directory of the spawn. Options follow
- * as words of argv: "follow", "parents", "recursive", "overwrite", and
- * "mode=0644" (octal), "depth=N", "limit=N", "after=PATH", "first=N",
- * "last=N". One that a builtin does not have is an error.
+ * as words of argv: "follow", "parents", "recursive", "overwrite", "detail",
+ * and "mode=0644" (octal), "depth=N", "limit=N", "after=PATH", "first=N",
+ * "last=N", "attr=NAME=VALUE" (an extended attribute, several times),
+ * "owner=USER". One that a builtin does not have is an error.
+ *
+ * With "detail" a DETAIL stands in front of each ENTRY, a write has an ENTRY in
+ * front of its WRITTEN, and an EVENT one of what it is about, if that is there.
+ * With "owner" relative paths start in the home of that user, who owns what is
+ * made; only root can do so for others. No such user: ESRCH.
  *
  * Exit code 0: all was done. 1: stderr has one line, "ERRNO MESSAGE\n", the
  * number decimal; the message names the path and has no control bytes, but
@@ -50,12 +56,15 @@
 enum {
 	FILE_PATH_MAX = 4095,        /* of a path in a record */
 	FILE_NAME_MAX = 64,          /* of a user's or group's name */
-	FILE_RECORD_MAX = 10 * 1024, /* two paths, two names, numbers */
+	FILE_RECORD_MAX = 16 * 1024, /* two paths, names; or attributes */
 	FILE_ERROR_MAX = 512,        /* the line on stderr */
 	FILE_LIST_MAX = 10000,       /* entries in one answer */
 	FILE_DEPTH_MAX = 64,         /* of a list */
 	FILE_NOTES_MAX = 100,        /* of one copy or unpacking */
 	FILE_MODE_MAX = 07777,
+	FILE_ATTRS_MAX = 64,          /* extended attributes of one file */
+	FILE_ATTR_NAME_MAX = 255,     /* of one's name, the kernel's limit */
+	FILE_ATTRS_BYTES = 8 * 1024,  /* of all names and values, with NULs */
 	MERGE_PATHS_MAX = 200 * 1000, /* of one merge */
 	MERGE_LIST_MAX = 16 * 1024 * 1024,
 };
@@ -88,6 +97,9 @@ enum file_kind {
 	FILE_EVENT,    /* u8 enum file_event, u8 type, str path, str to */
 	FILE_NOTE,     /* str: something that was left out, and why */
 	FILE_UNPACKED, /* u64 entries, u64 bytes */
+	/* u32 mode, str path: of what a link leads to; u32 number of
+	 * attributes, str name and str value of each */
+	FILE_DETAIL,
 	FILE_KINDS
 };
 
@@ -114,10 +126,22 @@ struct file_entry {
 	const char *path, *target, *user, *group;
 };
 
+/* Attributes in "user." whose values are text; those beyond the bounds above
+ * are left out. */
+struct file_detail {
+	uint32_t mode;    /* the lower 12 bits */
+	const char *path; /* ""; or where a link leads, without any link */
+	uint32_t n_attrs;
+	struct {
+		const char *name, *value;
+	} attr[FILE_ATTRS_MAX];
+};
+
 struct file_record {
 	enum file_kind kind;
 	union {
 		struct file_entry entry;
+		struct file_detail detail;
 		bool more;
 		struct {
 			uint64_t size, first, length;

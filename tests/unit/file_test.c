@@ -5,6 +5,7 @@
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/sysmacros.h>
+#include <sys/xattr.h>
 
 #include "check.h"
 
@@ -497,6 +498,86 @@ static void test_chmod(void)
 	run_as = 0;
 }
 
+/* What stands in front of an entry that was asked for in detail. */
+static void test_detail(void)
+{
+	put_file("de", "x");
+	chmod("de", 0640);
+	LINK("de", "de-link");
+	CHECK(setxattr("de", "user.note", "text", 4, 0) == 0);
+	CHECK(setxattr("de", "user.raw", "a\0b", 3, 0) == 0);
+	CHECK(RUN("file.stat", "de-link", "detail") == 0);
+	CHECK(next_record() == FILE_DETAIL && rec.detail.mode == 0640);
+	CHECK_STR(rec.detail.path, join(top, "de"));
+	CHECK(rec.detail.n_attrs == 1);
+	CHECK_STR(rec.detail.attr[0].name, "user.note");
+	CHECK_STR(rec.detail.attr[0].value, "text");
+	CHECK(next_record() == FILE_ENTRY && rec.entry.type == FILE_SYMLINK);
+	CHECK(RUN("file.stat", "de", "detail") == 0);
+	CHECK(next_record() == FILE_DETAIL && *rec.detail.path == '\0');
+	CHECK(RUN("file.stat", "dangling", "detail") == 0);
+	CHECK(next_record() == FILE_DETAIL && *rec.detail.path == '\0' &&
+	      rec.detail.n_attrs == 0);
+	CHECK(next_record() == FILE_ENTRY && next_record() == 0);
+	CHECK(FAILS(EINVAL, "no option detail", "file.read", "de", "detail"));
+}
+
+static void test_attrs(void)
+{
+	char value[16];
+
+	buf_puts(&run_in, "abc");
+	CHECK(RUN("file.write", "at", "attr=user.a=1=2",
+		  "attr=user.b=", "detail") == 0);
+	CHECK(next_record() == FILE_DETAIL && rec.detail.n_attrs == 2);
+	CHECK(next_record() == FILE_ENTRY && rec.entry.size == 3);
+	CHECK_STR(rec.entry.path, join(top, "at"));
+	CHECK(next_record() == FILE_WRITTEN && next_record() == 0);
+	CHECK(getxattr("at", "user.a", value, sizeof(value)) == 3 &&
+	      memcmp(value, "1=2", 3) == 0);
+	/* They are all that it has. */
+	CHECK(RUN("file.write", "at", "attr=user.c=3") == 0);
+	CHECK(getxattr("at", "user.a", value, sizeof(value)) < 0 &&
+	      getxattr("at", "user.c", value, sizeof(value)) == 1);
+	CHECK(FAILS(EINVAL, "attr", "file.write", "at", "attr=trusted.a=1"));
+	CHECK(FAILS(EINVAL, "attr", "file.write", "at", "attr=user.a"));
+	CHECK(FAILS(EINVAL, "attr", "file.write", "at", "attr=user.=1"));
+	CHECK(FAILS(EINVAL, "attr", "file.write", "at", "attr"));
+}
+
+static bool is_daemons(const char *path)
+{
+	struct stat st;
+
+	return lstat(path, &st) == 0 && st.st_uid == 1 && st.st_gid == 1;
+}
+
+static void test_owner(void)
+{
+	char file[PATH_MAX], dir[PATH_MAX];
+
+	snprintf(file, sizeof(file), "%s", join(top, "ow/a/f"));
+	snprintf(dir, sizeof(dir), "%s", join(top, "ow/b/d"));
+	CHECK(mkdir("ow", 0755) == 0);
+	CHECK(RUN("file.write", file, "parents", "owner=daemon") == 0);
+	CHECK(is_daemons("ow/a") && is_daemons("ow/a/f"));
+	CHECK(!is_daemons("ow"));
+	CHECK(RUN("file.mkdir", dir, "parents", "owner=1") == 0);
+	CHECK(is_daemons("ow/b") && is_daemons("ow/b/d"));
+	/* What was root's and is written again is theirs. */
+	put_file("ow/old", "x");
+	chmod("ow/old", 0600);
+	CHECK(RUN("file.write", join(top, "ow/old"), "owner=daemon") == 0);
+	CHECK(is_daemons("ow/old"));
+	CHECK(RUN("file.stat", ".", "owner=daemon") == 0 && next_record());
+	CHECK_STR(rec.entry.path, "/usr/sbin");
+	CHECK(FAILS(ESRCH, "nope", "file.stat", "/", "owner=nope"));
+	run_as = 2;
+	CHECK(FAILS(EPERM, "root", "file.stat", "/", "owner=daemon"));
+	CHECK(RUN("file.stat", "/", "owner=2") == 0);
+	run_as = 0;
+}
+
 int main(void)
 {
 	if (geteuid() != 0) {
@@ -525,6 +606,9 @@ int main(void)
 	test_remove();
 	test_remove_rights();
 	test_chmod();
+	test_detail();
+	test_attrs();
+	test_owner();
 	if (chdir("/") < 0)
 		return 1;
 	top_remove();

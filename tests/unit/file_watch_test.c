@@ -103,6 +103,7 @@ static void test_flat(void)
 	buf_puts(&run_in, "text");
 	CHECK(RUN("file.write", "f/w", "mode=0600") == 0);
 	CHECK_STR(next(), "create f/w");
+	CHECK_STR(next(), "write f/w");
 	CHECK(unlink("f/w") == 0);
 	CHECK_STR(next(), "remove f/w");
 	put_file("f/n\n\xff", "");
@@ -200,6 +201,22 @@ static void test_file(void)
 	CHECK(FAILS(ENOENT, "one", "file.watch", "one"));
 }
 
+/* In detail: what an event is about comes in front of it. */
+static void test_entries(void)
+{
+	CHECK(mkdir("en", 0755) == 0);
+	watch("en", "detail");
+	while (file_record_get(&got, &rec) == 0)
+		CHECK(buf_read(&got, events_fd, 65536) > 0);
+	CHECK(rec.kind == FILE_DETAIL);
+	buf_eat(&got, (size_t)file_record_get(&got, &rec));
+	CHECK(file_record_get(&got, &rec) > 0 && rec.kind == FILE_ENTRY);
+	CHECK(rec.entry.type == FILE_DIRECTORY);
+	buf_eat(&got, (size_t)file_record_get(&got, &rec));
+	CHECK_STR(next(), "ready en");
+	stop();
+}
+
 int main(void)
 {
 	top_make();
@@ -207,6 +224,7 @@ int main(void)
 	test_tree();
 	test_fast();
 	test_file();
+	test_entries();
 	if (chdir("/") < 0)
 		return 1;
 	top_remove();

@@ -47,6 +47,16 @@ static void test_round(void)
 	CHECK(file_record_get(&b, &q) > 0);
 	CHECK_STR(q.event.to, "y");
 	buf_clear(&b);
+	r = (struct file_record){ .kind = FILE_DETAIL };
+	r.detail = (struct file_detail){ .mode = 0644,
+					 .path = "/p",
+					 .n_attrs = 1,
+					 .attr = { { "user.a", "b" } } };
+	file_record_put(&b, &r);
+	CHECK(file_record_get(&b, &q) == (int)buf_len(&b));
+	CHECK(q.detail.mode == 0644 && q.detail.n_attrs == 1);
+	CHECK_STR(q.detail.attr[0].value, "b");
+	buf_clear(&b);
 }
 
 /* A record of this kind with these bytes behind it. */

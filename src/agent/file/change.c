@@ -8,6 +8,24 @@
 #include "agent/file/file.h"
 #include "base/auto.h"
 
+/* Past the umask; and whose it is to be. */
+static int dress_dir(const struct place *p, mode_t mode, const char *shown,
+		     struct err *e)
+{
+	AUTO_CLOSE int fd =
+		openat(p->dir_fd, p->name,
+		       O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	int r = fd < 0 ? -errno : owner_give(fd);
+
+	if (r < 0) {
+		errno = -r;
+		return err_sys(e, "set the owner of %.160s", shown);
+	}
+	if (fchmodat(p->dir_fd, p->name, mode, 0) < 0)
+		return err_sys(e, "set the mode of %.160s", shown);
+	return 0;
+}
+
 int job_mkdir(const struct file_job *j, struct err *e)
 {
 	AUTO(place_done) struct place p = { .dir_fd = -1 };
@@ -23,9 +41,9 @@ int job_mkdir(const struct file_job *j, struct err *e)
 	made = mkdirat(p.dir_fd, p.name, mode) == 0;
 	if (!made && (errno != EEXIST || !j->parents))
 		return err_sys(e, "%.160s", j->path);
-	/* Past the umask, but never of one that was there. */
-	if (made && fchmodat(p.dir_fd, p.name, mode, 0) < 0)
-		return err_sys(e, "set the mode of %.160s", j->path);
+	/* Never of one that was there. */
+	if (made && dress_dir(&p, mode, j->path, e) < 0)
+		return -e->code;
 	if (!made) {
 		struct stat st;
 

@@ -1,11 +1,14 @@
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "agent/file/file.h"
 #include "agent/users.h"
 #include "base/auto.h"
+#include "base/str.h"
 
 enum file_type type_of(mode_t mode)
 {
@@ -103,6 +106,74 @@ static void read_link(int at, const char *name, struct file_entry *n,
 		n->target_type = type_of(st.st_mode);
 }
 
+static bool detailed;
+
+void entry_details(void)
+{
+	detailed = true;
+}
+
+/* One value into `text`, with a NUL; its size, or 0 when it is not told. */
+static size_t read_attr(const char *self, const char *name, char *text,
+			size_t room)
+{
+	ssize_t n;
+
+	if (!str_starts(name, "user.") || room == 0)
+		return 0;
+	n = getxattr(self, name, text, room - 1);
+	if (n < 0 || memchr(text, '\0', (size_t)n))
+		return 0;
+	text[n] = '\0';
+	return (size_t)n + 1;
+}
+
+/* `text` keeps the names and values. */
+static void read_attrs(const char *self, struct file_detail *d,
+		       char text[2 * FILE_ATTRS_BYTES])
+{
+	ssize_t n = listxattr(self, text, FILE_ATTRS_BYTES), at;
+	size_t used = 0, size, len;
+
+	for (at = 0; at < n && d->n_attrs < FILE_ATTRS_MAX; at += len) {
+		const char *name = text + at;
+		char *value = text + FILE_ATTRS_BYTES + used;
+
+		len = strlen(name) + 1;
+		if (used + len > FILE_ATTRS_BYTES)
+			return;
+		size = read_attr(self, name, value,
+				 FILE_ATTRS_BYTES - used - len);
+		if (size == 0)
+			continue;
+		d->attr[d->n_attrs].name = name;
+		d->attr[d->n_attrs++].value = value;
+		used += len + size;
+	}
+}
+
+/* Of what the name leads to. What cannot be looked at has no details. */
+static int put_detail(int at, const char *name, bool link, struct err *e)
+{
+	AUTO_CLOSE int fd = openat(at, name, O_PATH | O_CLOEXEC);
+	struct file_record r = { .kind = FILE_DETAIL, .detail.path = "" };
+	char self[32], real[FILE_PATH_MAX + 1], text[2 * FILE_ATTRS_BYTES];
+	struct stat st;
+	ssize_t n;
+
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return out_record(&r, e);
+	snprintf(self, sizeof(self), "/proc/self/fd/%d", fd);
+	r.detail.mode = st.st_mode & FILE_MODE_MAX;
+	n = link ? readlink(self, real, FILE_PATH_MAX) : 0;
+	if (n > 0) {
+		real[n] = '\0';
+		r.detail.path = real;
+	}
+	read_attrs(self, &r.detail, text);
+	return out_record(&r, e);
+}
+
 static int put(int at, const char *name, const char *path, int flags,
 	       bool unreadable, struct err *e)
 {
@@ -129,6 +200,8 @@ static int put(int at, const char *name, const char *path, int flags,
 	};
 	if (n->type == FILE_SYMLINK)
 		read_link(at, name, n, target);
+	if (detailed && put_detail(at, name, n->type == FILE_SYMLINK, e) < 0)
+		return -e->code;
 	return out_record(&r, e);
 }
 

@@ -13,6 +13,7 @@
  *	tar_in.c	a tar on stdin
  *	tree.c		walking and removing directories
  *	entry.c		what is told of a file; names of owners
+ *	owner.c		whose is what is made
  */
 #pragma once
 
@@ -40,6 +41,10 @@ struct file_job {
 	mode_t mode;
 	uint64_t depth, limit, first, last;
 	const char *after; /* or NULL */
+	bool detail;
+	const char *owner;                /* or NULL */
+	const char *attr[FILE_ATTRS_MAX]; /* "NAME=VALUE" */
+	size_t n_attrs;
 };
 
 typedef int job_fn(const struct file_job *j, struct err *e);
@@ -88,6 +93,12 @@ int place_find(struct place *p, const char *path, struct stat *st,
 void place_done(struct place *p);
 /* mkdir -p; what is there must be a directory. */
 int make_parents(const char *path, struct err *e) MUST_CHECK;
+
+/* owner.c */
+/* From now on this user owns what is made, and relative paths start there. */
+int owner_choose(const char *who, struct err *e) MUST_CHECK;
+/* Something new goes to the one who was chosen, if there is one. */
+int owner_give(int fd) MUST_CHECK;
 
 /* fresh.c */
 struct fresh {
@@ -143,6 +154,8 @@ int out_entry(int at, const char *name, const char *path, bool follow,
 	      struct err *e) MUST_CHECK;
 int out_entry_unreadable(int at, const char *name, const char *path,
 			 struct err *e) MUST_CHECK;
+/* A FILE_DETAIL in front of each from now on. */
+void entry_details(void);
 enum file_type type_of(mode_t mode);
 /* Names from the sandbox's passwd and group; "" when there is none. */
 const char *user_name(uid_t uid);

@@ -21,6 +21,10 @@ enum {
 	OPT_AFTER = 128,
 	OPT_FIRST = 256,
 	OPT_LAST = 512,
+	OPT_DETAIL = 1024,
+	OPT_OWNER = 2048,
+	OPT_ATTR = 4096,
+	OPT_BOTH = OPT_DETAIL | OPT_OWNER,
 };
 
 static const struct job {
@@ -29,17 +33,19 @@ static const struct job {
 	int paths;
 	unsigned opts;
 } jobs[] = {
-	{ "file.stat", job_stat, 1, OPT_FOLLOW },
-	{ "file.list", job_list, 1, OPT_DEPTH | OPT_LIMIT | OPT_AFTER },
-	{ "file.read", job_read, 1, OPT_FIRST | OPT_LAST },
-	{ "file.write", job_write, 1, OPT_MODE | OPT_PARENTS },
-	{ "file.mkdir", job_mkdir, 1, OPT_MODE | OPT_PARENTS },
-	{ "file.move", job_move, 2, OPT_PARENTS | OPT_OVERWRITE },
+	{ "file.stat", job_stat, 1, OPT_FOLLOW | OPT_BOTH },
+	{ "file.list", job_list, 1,
+	  OPT_DEPTH | OPT_LIMIT | OPT_AFTER | OPT_BOTH },
+	{ "file.read", job_read, 1, OPT_FIRST | OPT_LAST | OPT_OWNER },
+	{ "file.write", job_write, 1,
+	  OPT_MODE | OPT_PARENTS | OPT_ATTR | OPT_BOTH },
+	{ "file.mkdir", job_mkdir, 1, OPT_MODE | OPT_PARENTS | OPT_BOTH },
+	{ "file.move", job_move, 2, OPT_PARENTS | OPT_OVERWRITE | OPT_BOTH },
 	{ "file.copy", job_copy, 2,
 	  OPT_PARENTS | OPT_OVERWRITE | OPT_RECURSIVE },
-	{ "file.remove", job_remove, 1, OPT_RECURSIVE },
+	{ "file.remove", job_remove, 1, OPT_RECURSIVE | OPT_OWNER },
 	{ "file.chmod", job_chmod, 1, OPT_MODE | OPT_RECURSIVE },
-	{ "file.watch", job_watch, 1, OPT_RECURSIVE },
+	{ "file.watch", job_watch, 1, OPT_RECURSIVE | OPT_BOTH },
 	{ "file.pack", job_pack, 1, 0 },
 	{ "file.unpack", job_unpack, 1, OPT_PARENTS },
 	{ "host.merge", job_merge, 1, 0 },
@@ -80,6 +86,26 @@ static int set_after(struct file_job *j, size_t field, const char *value)
 	return value ? 0 : -EINVAL;
 }
 
+static int set_owner(struct file_job *j, size_t field, const char *value)
+{
+	(void)field;
+	j->owner = value;
+	return value ? 0 : -EINVAL;
+}
+
+/* Only those that say nothing to the kernel. */
+static int set_attr(struct file_job *j, size_t field, const char *value)
+{
+	size_t n = value ? strcspn(value, "=") : 0;
+
+	(void)field;
+	if (j->n_attrs == FILE_ATTRS_MAX || n > FILE_ATTR_NAME_MAX ||
+	    n <= strlen("user.") || !str_starts(value, "user.") || !value[n])
+		return -EINVAL;
+	j->attr[j->n_attrs++] = value;
+	return 0;
+}
+
 static int set_mode(struct file_job *j, size_t field, const char *value)
 {
 	mode_t m = 0;
@@ -116,6 +142,9 @@ static const struct option {
 	{ "after", OPT_AFTER, set_after, FIELD(after) },
 	{ "first", OPT_FIRST, set_first, FIELD(first) },
 	{ "last", OPT_LAST, set_last, FIELD(last) },
+	{ "detail", OPT_DETAIL, set_flag, FIELD(detail) },
+	{ "owner", OPT_OWNER, set_owner, FIELD(owner) },
+	{ "attr", OPT_ATTR, set_attr, FIELD(attr) },
 #undef FIELD
 };
 
@@ -178,6 +207,10 @@ int builtin_file(int argc, char **argv)
 		return 1; /* the table of builtins has names that ours has not
 			   */
 	r = take_args(&j, job, argc, argv, &e);
+	if (r == 0 && j.detail)
+		entry_details();
+	if (r == 0 && j.owner)
+		r = owner_choose(j.owner, &e);
 	if (r == 0)
 		r = job->fn(&j, &e);
 	if (r == 0)

@@ -66,9 +66,18 @@ static int step_into(int *dir_fd, const char *name)
 	int fd = openat(*dir_fd, name, flags);
 
 	if (fd < 0 && errno == ENOENT) {
-		if (mkdirat(*dir_fd, name, 0755) < 0 && errno != EEXIST)
+		bool made = mkdirat(*dir_fd, name, 0755) == 0;
+		int r = 0;
+
+		if (!made && errno != EEXIST)
 			return -errno;
-		fd = openat(*dir_fd, name, flags);
+		fd = openat(*dir_fd, name, flags | (made ? O_NOFOLLOW : 0));
+		if (fd >= 0 && made)
+			r = owner_give(fd);
+		if (r < 0) {
+			close(fd);
+			return r;
+		}
 	}
 	if (fd < 0)
 		return -errno;

@@ -40,7 +40,7 @@ struct watched {
 
 struct watcher {
 	int fd;
-	bool recursive;
+	bool recursive, detail;
 	struct watched *v; /* WATCHES_MAX of them */
 	int n;             /* that were used */
 	const char *path;  /* what was asked for */
@@ -107,6 +107,16 @@ static bool path_told(const struct watcher *w, int slot, const char *name,
 	return buf_len(b) <= FILE_PATH_MAX;
 }
 
+/* What it is about; one that is not there any more is left out. */
+static void tell_entry(enum file_event what, const char *path)
+{
+	struct err own = { 0 };
+
+	if (what != EVENT_REMOVE && what != EVENT_OVERFLOW &&
+	    out_entry(AT_FDCWD, path, path, false, &own) < 0)
+		return;
+}
+
 static int tell_path(struct watcher *w, enum file_event what, bool dir,
 		     const char *path, const char *to, struct err *e)
 {
@@ -121,6 +131,8 @@ static int tell_path(struct watcher *w, enum file_event what, bool dir,
 	w->last = what;
 	buf_clear(&w->last_path);
 	buf_puts(&w->last_path, path);
+	if (w->detail)
+		tell_entry(what, *to ? to : path);
 	return out_record(&r, e);
 }
 
@@ -489,7 +501,8 @@ int job_watch(const struct file_job *j, struct err *e)
 	AUTO(buf_done) struct buf shown = { 0 };
 	struct watcher w = { .fd = -1,
 			     .path = j->path,
-			     .recursive = j->recursive };
+			     .recursive = j->recursive,
+			     .detail = j->detail };
 	int r = path_show(j->path, &shown, e), i;
 
 	if (r < 0)

@@ -8,6 +8,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "agent/file/file.h"
@@ -74,11 +75,59 @@ static int dress(int fd, const struct file_job *j, const struct stat *old)
 {
 	mode_t mode = old ? old->st_mode & FILE_MODE_MAX : 0644;
 
+	int r = j->owner ? owner_give(fd) : 0;
+
+	if (r < 0)
+		return r;
 	/* Not ours to give: then it is ours. */
-	if (old && geteuid() == 0 && fchown(fd, old->st_uid, old->st_gid) < 0 &&
-	    errno != EPERM && errno != EINVAL)
+	if (old && !j->owner && geteuid() == 0 &&
+	    fchown(fd, old->st_uid, old->st_gid) < 0 && errno != EPERM &&
+	    errno != EINVAL)
 		return -errno;
 	return fchmod(fd, j->has_mode ? j->mode : mode) < 0 ? -errno : 0;
+}
+
+/* A new file has none, so these are all. */
+static int set_attrs(int fd, const struct file_job *j, const char *shown,
+		     struct err *e)
+{
+	char name[FILE_ATTR_NAME_MAX + 1];
+	size_t i;
+
+	for (i = 0; i < j->n_attrs; i++) {
+		const char *value = j->attr[i] + strcspn(j->attr[i], "=") + 1;
+
+		snprintf(name, (size_t)(value - j->attr[i]), "%s", j->attr[i]);
+		if (fsetxattr(fd, name, value, strlen(value), 0) < 0)
+			return err_sys(e, "set attribute %.64s of %.160s", name,
+				       shown);
+	}
+	return 0;
+}
+
+/*
+ * A file that got its name when it was complete was created, as far as the
+ * kernel tells, but never written. Those who watch wait for the latter, which
+ * is also what it says when nothing but this time changes.
+ */
+static void tell_written(const struct place *p)
+{
+	const struct timespec now[2] = { { .tv_nsec = UTIME_OMIT },
+					 { .tv_nsec = UTIME_NOW } };
+
+	if (utimensat(p->dir_fd, p->name, now, AT_SYMLINK_NOFOLLOW) < 0)
+		return; /* replaced already: who did it is told */
+}
+
+static int tell_entry(const struct file_job *j, const struct place *p,
+		      struct err *e)
+{
+	AUTO(buf_done) struct buf shown = { 0 };
+	int r = path_show(j->path, &shown, e);
+
+	return r < 0 ? r
+		     : out_entry(p->dir_fd, p->name, buf_data(&shown), false,
+				 e);
 }
 
 static int write_at(const struct file_job *j, struct place *p,
@@ -101,8 +150,15 @@ static int write_at(const struct file_job *j, struct place *p,
 		errno = -r;
 		return err_sys(e, "set owner and mode of %.160s", shown);
 	}
-	r = fresh_place(&f, p->name, true, shown, e);
-	return r < 0 ? r : out_record(&done, e);
+	r = set_attrs(f.fd, j, shown, e);
+	if (r == 0)
+		r = fresh_place(&f, p->name, true, shown, e);
+	if (r < 0)
+		return r;
+	tell_written(p);
+	if (j->detail && tell_entry(j, p, e) < 0)
+		return -e->code;
+	return out_record(&done, e);
 }
 
 int job_write(const struct file_job *j, struct err *e)
