@@ -207,6 +207,35 @@ class Plain(Case):
         self.assertEqual(self.ok(self.f.stat("dated")).json["modified_at"],
                          "2021-02-03T04:05:06.000Z")
 
+    def test_attributes_and_details(self):
+        r = self.ok(self.f.call(
+            "PUT", "content", "a", b"x",
+            {"X-Attribute": "user.note=\u00e4=1".encode()}, detail="true"))
+        self.assertEqual(r.json["entry"]["path"], "/home/user/a")
+        self.assertEqual(r.json["entry"]["attributes"],
+                         {"user.note": "\u00e4=1"})
+        self.sh("mkdir d; ln -s ../a d/l; ln -s l d/m; ln -s none d/n")
+        e = self.ok(self.f.list("d", detail="true")).json["entries"]
+        self.assertEqual([x.get("real_path") for x in e],
+                         ["/home/user/a", "/home/user/a", None])
+        self.assertEqual(e[0]["real_mode"], "0644")
+        self.assertEqual(e[0]["attributes"], {"user.note": "\u00e4=1"})
+        self.assertNotIn("attributes", self.ok(self.f.stat("a")).json)
+        self.refused(self.f.call("PUT", "content", "a", b"x",
+                                 {"X-Attribute": "trusted.x=1"}),
+                     400, "bad_request", "X-Attribute")
+
+    def test_for_another(self):
+        """Root works for a user, whose all of it is."""
+        e = self.ok(self.f.do("mkdir", path="/top/sub", parents=True,
+                              user="root", owner=""), 201).json
+        self.assertEqual((e["user"], e["path"]), ("user", "/top/sub"))
+        self.ok(self.f.put("own", b"x", user="root", owner="user"))
+        self.assertEqual(self.sh("stat -c %U /top own"), "user\nuser\n")
+        self.refused(self.f.stat("x", user="root", owner="nope"), 400,
+                     "no_user", "nope")
+        self.refused(self.f.stat("x", owner="root"), 403, "forbidden")
+
     def test_requests_that_make_no_sense(self):
         self.refused(self.f.call("GET", "stat"), 400, "bad_request", "missing")
         self.refused(self.f.stat(""), 400, "bad_request", "empty")
