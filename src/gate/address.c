@@ -22,7 +22,7 @@ static const char reserved[] = "a reserved address";
 static const char disguise[] = "an IPv4 address in disguise";
 
 /* The first that matches says why. */
-static const struct network {
+static const struct row {
 	const char *text;
 	unsigned bits;
 	const char *why;

@@ -41,11 +41,12 @@ static void grant(const struct box *b, const struct request *q,
 				      .rule = d.rule };
 }
 
-struct ruling box_decide(const struct box *b, const struct request *q)
+/* What its rules say, before anybody is asked; `a` as of policy_try_at(). */
+static struct ruling try_parts(const struct box *b, const struct request *q,
+			       const struct in6_addr *a)
 {
 	const char *look = "no rule", *part = "no rule";
 	struct trial t = { 0 };
-	struct ruling out;
 	struct decision d;
 	bool found = false;
 	unsigned i;
@@ -55,18 +56,24 @@ struct ruling box_decide(const struct box *b, const struct request *q)
 
 		if (i == 0 && is_grants(&b->parts[i]))
 			continue;
-		found = policy_try(&b->parts[i].policy, q, &t);
+		found = policy_try_at(&b->parts[i].policy, q, a, &t);
 		if (!looks && t.look)
 			look = b->parts[i].name;
 		if (found)
 			part = b->parts[i].name;
 	}
 	d = trial_end(&t);
-	out = (struct ruling){
+	return (struct ruling){
 		.verdict = d.verdict,
 		.part = d.verdict == VERDICT_LOOK ? look : part,
 		.rule = d.rule,
 	};
+}
+
+struct ruling box_decide(const struct box *b, const struct request *q)
+{
+	struct ruling out = try_parts(b, q, NULL);
+
 	grant(b, q, &out);
 	observe(b, q, &out);
 	return out;
@@ -107,6 +114,23 @@ void ruling_text(const struct box *b, const struct ruling *r, struct buf *out)
 
 /* --- addresses --- */
 
+bool box_denies_address(const struct box *b, const struct request *q,
+			const struct in6_addr *a, struct buf *why)
+{
+	struct ruling r;
+
+	if (!q || b->flags & GATE_OBSERVE)
+		return false;
+	r = try_parts(b, q, a);
+	/* To look would be too late: the address is known only now. */
+	if (r.verdict == try_parts(b, q, NULL).verdict ||
+	    (r.verdict != VERDICT_DENY && r.verdict != VERDICT_LOOK))
+		return false;
+	if (why)
+		ruling_text(b, &r, why);
+	return true;
+}
+
 /* Services that tell whoever asks who the host is, and its credentials. */
 static const char *const metadata[] = {
 	"::ffff:169.254.169.254", "::ffff:169.254.170.2",
@@ -128,22 +152,13 @@ static bool is_metadata(const struct in6_addr *a)
 	return false;
 }
 
-static bool in_network(const struct in6_addr *a, const struct in6_addr *net,
-		       unsigned bits)
-{
-	unsigned whole = bits / 8, rest = bits % 8;
-
-	return memcmp(a, net, whole) == 0 &&
-	       (rest == 0 ||
-		((a->s6_addr[whole] ^ net->s6_addr[whole]) >> (8 - rest)) == 0);
-}
-
 static bool place_names(const struct private_place *x, const char *host,
 			const struct in6_addr *a, bool exact)
 {
-	if (!x->network)
+	if (!x->is_network)
 		return !exact && host_pattern_fits(&x->host, host);
-	return (x->bits == 128 || !exact) && in_network(a, &x->net, x->bits);
+	return (x->network.bits == 128 || !exact) &&
+	       network_has(&x->network, a);
 }
 
 static bool rule_names(const struct rule *r, const char *address, uint16_t port)

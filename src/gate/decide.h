@@ -36,5 +36,12 @@ void ruling_text(const struct box *b, const struct ruling *r, struct buf *out);
 bool box_names_address(const struct box *b, const struct request *q, bool asked,
 		       const char *host, const struct in6_addr *a,
 		       uint16_t port);
+/*
+ * A name that was allowed has this address: does a rule that would have been
+ * tried before the one that allowed it deny the address? `why` (or NULL) gets
+ * its place in words.
+ */
+bool box_denies_address(const struct box *b, const struct request *q,
+			const struct in6_addr *a, struct buf *why);
 /* Was somebody asked about it, now or before? */
 bool ruling_asked(const struct ruling *r);

@@ -334,12 +334,25 @@ static void try_next(struct dial_work *w)
 
 /* --- addresses --- */
 
+static int refuse_denied(struct dial_work *w, const struct in6_addr *a,
+			 struct buf *rule)
+{
+	char text[ADDRESS_CAP];
+
+	address_text(a, text);
+	return err_set(&w->err, EACCES, "%s is %s, which is denied: %.120s",
+		       w->dial->host, text, buf_str(rule));
+}
+
 static int check(struct dial_work *w, const struct in6_addr *a)
 {
 	struct dial *d = w->dial;
 	const char *why = address_forbidden(a);
+	AUTO(buf_done) struct buf rule = { 0 };
 	char text[ADDRESS_CAP];
 
+	if (box_denies_address(d->box, d->request, a, &rule))
+		return refuse_denied(w, a, &rule);
 	d->named |= why != NULL;
 	if (!why || box_names_address(d->box, d->request, d->asked, d->host, a,
 				      d->port))
@@ -359,11 +372,13 @@ bool dial_stays(const struct dial *d)
 	struct in6_addr a;
 
 	/* Where a proxy leads to is its own affair. */
-	if (!d->named || d->box->gate->conf->upstream_proxy[0])
+	if (d->box->gate->conf->upstream_proxy[0])
 		return true;
-	return address_read(&a, d->address) == 0 &&
-	       box_names_address(d->box, d->request, d->asked, d->host, &a,
-				 d->port);
+	if (address_read(&a, d->address) < 0 ||
+	    box_denies_address(d->box, d->request, &a, NULL))
+		return false;
+	return !d->named || box_names_address(d->box, d->request, d->asked,
+					      d->host, &a, d->port);
 }
 
 /* In turns, so that a family that does not work costs one head start. */

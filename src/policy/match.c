@@ -43,8 +43,39 @@ bool host_fits(enum host_kind kind, const char *pattern, size_t n,
 	case HOST_NAME:
 	case HOST_ADDRESS:
 		return m == n && memcmp(host, pattern, n) == 0;
+	case HOST_NETWORK: /* of which no text is a member */
+		break;
 	}
 	return false;
+}
+
+/* Who is asked for: a name or an address, and what is known of it. */
+struct asked {
+	const char *host;
+	size_t n;
+	bool is_address;
+	struct in6_addr address;    /* that the host itself is */
+	const struct in6_addr *has; /* that the name has; or NULL */
+};
+
+static struct asked asked_for(const char *host, const struct in6_addr *has)
+{
+	struct asked x = { .host = host, .n = strlen(host), .has = has };
+	bool v4;
+
+	x.is_address = network_address(&x.address, host, x.n, &v4) == 0;
+	return x;
+}
+
+static bool is_about(const struct rule *r, const struct asked *x)
+{
+	if (host_fits(r->kind, r->host, r->host_n, x->host, x->n) ||
+	    (r->kind == HOST_NETWORK && x->is_address &&
+	     network_has(&r->network, &x->address)))
+		return true;
+	return x->has && r->effect == EFFECT_DENY &&
+	       (r->kind == HOST_ADDRESS || r->kind == HOST_NETWORK) &&
+	       network_has(&r->network, x->has);
 }
 
 static bool port_matches(const struct rule *r, const struct request *q)
@@ -58,19 +89,17 @@ static bool port_matches(const struct rule *r, const struct request *q)
 
 /* Of what is known before a request is read. */
 static bool place_matches(const struct rule *r, const struct request *q,
-			  size_t host_n)
+			  const struct asked *x)
 {
-	return (r->schemes & q->scheme) &&
-	       host_fits(r->kind, r->host, r->host_n, q->host, host_n) &&
-	       port_matches(r, q);
+	return (r->schemes & q->scheme) && is_about(r, x) && port_matches(r, q);
 }
 
 enum fit { FIT_NO, FIT_YES, FIT_UNKNOWN };
 
 static enum fit fits(const struct rule *r, const struct request *q,
-		     size_t host_n)
+		     const struct asked *x)
 {
-	if (!place_matches(r, q, host_n))
+	if (!place_matches(r, q, x))
 		return FIT_NO;
 	/* What has neither a method nor a path: a rule about these is not
 	 * about it. */
@@ -89,12 +118,19 @@ static enum fit fits(const struct rule *r, const struct request *q,
 bool policy_try(const struct policy *p, const struct request *q,
 		struct trial *t)
 {
-	size_t i, host_n = strlen(q->host);
+	return policy_try_at(p, q, NULL, t);
+}
+
+bool policy_try_at(const struct policy *p, const struct request *q,
+		   const struct in6_addr *a, struct trial *t)
+{
+	const struct asked x = asked_for(q->host, a);
+	size_t i;
 
 	for (i = 0; i < p->n; i++) {
 		const struct rule *r = &p->rules[i];
 
-		switch (fits(r, q, host_n)) {
+		switch (fits(r, q, &x)) {
 		case FIT_NO:
 			break;
 		case FIT_YES:
@@ -165,13 +201,13 @@ static void note_denied(const struct rule *r, struct denied *d)
 int policy_knows_host(const struct policy *p, const char *host, uint16_t port,
 		      struct denied *denied)
 {
-	size_t i, host_n = strlen(host);
+	const struct asked x = asked_for(host, NULL);
+	size_t i;
 
 	for (i = 0; i < p->n; i++) {
 		const struct rule *r = &p->rules[i];
 
-		if (!host_fits(r->kind, r->host, r->host_n, host, host_n) ||
-		    !port_possible(r, port))
+		if (!is_about(r, &x) || !port_possible(r, port))
 			continue;
 		if (r->effect == EFFECT_DENY)
 			note_denied(r, denied);

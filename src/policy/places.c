@@ -1,7 +1,5 @@
 /* Lines that are no rules: private places, models, hosts with a budget. */
-#include <arpa/inet.h>
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -49,9 +47,9 @@ static int pattern_read(struct host_pattern *h, const char *what, const char *s,
 {
 	if (host_kind_read(&h->kind, h->host, s, strlen(s), e) < 0)
 		return err_wrap(e, "%s", what);
-	if (h->kind == HOST_ANY)
-		return err_set(e, EINVAL, "%s: '*' is no host of its own",
-			       what);
+	if (h->kind == HOST_ANY || h->kind == HOST_NETWORK)
+		return err_set(e, EINVAL, "%s: '%.64s' is no host of its own",
+			       what, s);
 	return 0;
 }
 
@@ -119,79 +117,18 @@ int model_add(struct policy *p, const char *host, const char *shape,
 	return 0;
 }
 
-/* The address as a mapped one, or one of IPv6, with or without brackets. */
-static int read_address(const char *s, size_t n, struct in6_addr *out, bool *v4)
-{
-	char text[INET6_ADDRSTRLEN];
-	struct in_addr a;
-
-	if (n >= 2 && s[0] == '[' && s[n - 1] == ']') {
-		s++;
-		n -= 2;
-	}
-	if (n >= sizeof(text))
-		return -EINVAL;
-	memcpy(text, s, n);
-	text[n] = '\0';
-	*v4 = inet_pton(AF_INET, text, &a) == 1;
-	if (!*v4) {
-		if (inet_pton(AF_INET6, text, out) != 1)
-			return -EINVAL;
-		*v4 = IN6_IS_ADDR_V4MAPPED(out);
-		return 0;
-	}
-	*out = (struct in6_addr){ .s6_addr = { [10] = 0xff, [11] = 0xff } };
-	memcpy(&out->s6_addr[12], &a, sizeof(a));
-	return 0;
-}
-
-static bool has_bits_behind(const struct in6_addr *a, unsigned bits)
-{
-	unsigned i;
-
-	for (i = bits; i < 128; i++)
-		if (a->s6_addr[i / 8] & 0x80 >> i % 8)
-			return true;
-	return false;
-}
-
-/* ADDRESS[/BITS]: 1; 0: it is none; or an error. */
-static int read_network(struct private_place *x, const char *s, struct err *e)
-{
-	const char *slash = strchr(s, '/');
-	size_t n = slash ? (size_t)(slash - s) : strlen(s);
-	uint64_t bits;
-	bool v4;
-
-	if (read_address(s, n, &x->net, &v4) < 0)
-		return slash ? err_set(e, EINVAL,
-				       "private: '%.64s' is no network: write "
-				       "10.0.0.0/8 or fd00::/8",
-				       s)
-			     : 0;
-	x->network = true;
-	x->bits = 128;
-	if (!slash)
-		return 1;
-	if (parse_u64(slash + 1, v4 ? 32 : 128, &bits) < 0)
-		return err_set(e, EINVAL, "private: '%.8s' is no prefix length",
-			       slash + 1);
-	x->bits = (unsigned)bits + (v4 ? 96 : 0);
-	if (has_bits_behind(&x->net, x->bits))
-		return err_set(e, EINVAL,
-			       "private: '%.64s' has bits behind its prefix",
-			       s);
-	return 1;
-}
-
 int private_add(struct policy *p, const char *s, struct err *e)
 {
 	struct private_place x = { 0 };
-	int r = read_network(&x, s, e);
+	struct err none = { 0 };
+	size_t n = strlen(s);
 
-	if (r < 0)
-		return r;
-	if (r == 0 && pattern_read(&x.host, "private", s, e) < 0)
+	/* What has a slash is meant for a network, or for nothing. */
+	x.is_network =
+		network_read(&x.network, s, n, strchr(s, '/') ? e : &none) == 0;
+	if (!x.is_network && strchr(s, '/'))
+		return err_wrap(e, "private");
+	if (!x.is_network && pattern_read(&x.host, "private", s, e) < 0)
 		return -e->code;
 	if (p->n_privates == POLICY_PRIVATE_MAX)
 		return err_set(e, E2BIG, "more than %d private places",
@@ -205,31 +142,18 @@ int private_add(struct policy *p, const char *s, struct err *e)
 bool private_names(const struct private_place *x, const char *host)
 {
 	struct in6_addr a;
-	unsigned whole = x->bits / 8, rest = x->bits % 8;
 	bool v4;
 
-	if (!x->network)
+	if (!x->is_network)
 		return host_pattern_fits(&x->host, host);
-	return read_address(host, strlen(host), &a, &v4) == 0 &&
-	       memcmp(&a, &x->net, whole) == 0 &&
-	       (rest == 0 || ((a.s6_addr[whole] ^ x->net.s6_addr[whole]) >>
-			      (8 - rest)) == 0);
+	return network_address(&a, host, strlen(host), &v4) == 0 &&
+	       network_has(&x->network, &a);
 }
 
 void private_print(const struct private_place *x, struct buf *out)
 {
-	bool v4 = IN6_IS_ADDR_V4MAPPED(&x->net) && x->bits >= 96;
-	char text[INET6_ADDRSTRLEN] = "";
-
-	if (!x->network) {
-		host_pattern_print(&x->host, out);
-		return;
-	}
-	if (v4)
-		inet_ntop(AF_INET, &x->net.s6_addr[12], text, sizeof(text));
+	if (x->is_network)
+		network_print(&x->network, false, out);
 	else
-		inet_ntop(AF_INET6, &x->net, text, sizeof(text));
-	buf_puts(out, text);
-	if (x->bits < 128)
-		buf_printf(out, "/%u", x->bits - (v4 ? 96 : 0));
+		host_pattern_print(&x->host, out);
 }

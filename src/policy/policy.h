@@ -19,9 +19,13 @@
  * A target is [SCHEME://]HOST[:PORT][/PATH]. Without a scheme it is http and
  * https; without a port the scheme's own, `:*` is any; without a path any. HOST
  * is a name, `*.NAME` (what is below it, not it itself), `.NAME` (both), `*`,
- *or an address ([...] for IPv6). In PATH a `*` is any run of characters; it is
- *compared with the decoded path, without the query. A bare `*` is everything
- *there is.
+ * an address ([...] for IPv6), or a network, [ADDRESS/BITS]. In PATH a `*` is
+ * any run of characters; it is compared with the decoded path, without the
+ * query. A bare `*` is everything there is.
+ *
+ * A rule that denies an address or a network counts for names, too, when they
+ * turn out to have such an address; one that allows is about those who ask for
+ * the address itself. A network that is allowed opens no private place.
  *
  * `private` names networks, addresses and hosts that rules may reach although
  * they are nobody's business from outside. `budget` is of the sandbox, or of
@@ -38,6 +42,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "policy/network.h"
 
 enum {
 	POLICY_TEXT_MAX = 64 * 1024,
@@ -61,7 +66,14 @@ enum scheme {
 	SCHEME_ALL = SCHEME_WEB | SCHEME_TCP,
 };
 
-enum host_kind { HOST_ANY, HOST_NAME, HOST_BELOW, HOST_TREE, HOST_ADDRESS };
+enum host_kind {
+	HOST_ANY,
+	HOST_NAME,
+	HOST_BELOW,
+	HOST_TREE,
+	HOST_ADDRESS,
+	HOST_NETWORK,
+};
 
 enum { PORT_USUAL = 0, PORT_ANY = 0x10000 }; /* else a port */
 
@@ -74,12 +86,13 @@ struct rule {
 	uint32_t port;
 	size_t host_n;              /* bytes of host */
 	char host[POLICY_HOST_CAP]; /* small letters, without "*." or "." */
+	struct network network;     /* of an address or a network */
 	char path[POLICY_PATH_CAP]; /* "": any */
 };
 
 /* HOST of a line that is no rule: a name, `*.NAME`, `.NAME`, or an address. */
 struct host_pattern {
-	enum host_kind kind; /* never HOST_ANY */
+	enum host_kind kind; /* never HOST_ANY or HOST_NETWORK */
 	char host[POLICY_HOST_CAP];
 };
 bool host_pattern_fits(const struct host_pattern *p, const char *host);
@@ -116,11 +129,10 @@ struct host_model {
 	enum model_shape shape;
 };
 
-/* A network (IPv4 as mapped addresses; 128 bits: one address) or a host. */
+/* A network or a host. */
 struct private_place {
-	bool network;
-	struct in6_addr net;
-	unsigned bits;
+	bool is_network;
+	struct network network;
 	struct host_pattern host;
 };
 
@@ -197,6 +209,9 @@ struct trial {
 };
 bool policy_try(const struct policy *p, const struct request *r,
 		struct trial *t);
+/* The same for a name that has this address; NULL: not known. */
+bool policy_try_at(const struct policy *p, const struct request *r,
+		   const struct in6_addr *a, struct trial *t);
 /* After the last one. Looking is not necessary when all would say the same. */
 struct decision trial_end(const struct trial *t);
 

@@ -106,12 +106,29 @@ const char *host_prefix(enum host_kind kind)
 	return kind == HOST_TREE ? "." : "";
 }
 
+/* In its one spelling. */
+static int read_network(char out[POLICY_HOST_CAP], const char *s, size_t n,
+			struct err *e)
+{
+	AUTO(buf_done) struct buf text = { 0 };
+	struct network x;
+
+	if (network_read(&x, s, n, e) < 0)
+		return -e->code;
+	network_print(&x, true, &text);
+	return str_copy(out, POLICY_HOST_CAP, buf_str(&text));
+}
+
 int host_kind_read(enum host_kind *kind, char out[POLICY_HOST_CAP],
 		   const char *s, size_t n, struct err *e)
 {
 	bool address = false;
 	int shown = (int)(n < 100 ? n : 100);
 
+	if (n > 2 && s[0] == '[' && s[n - 1] == ']' && memchr(s, '/', n)) {
+		*kind = HOST_NETWORK;
+		return read_network(out, s + 1, n - 2, e);
+	}
 	if (n == 1 && s[0] == '*') {
 		*kind = HOST_ANY;
 		out[0] = '\0';
@@ -131,7 +148,7 @@ int host_kind_read(enum host_kind *kind, char out[POLICY_HOST_CAP],
 	    (address && *kind != HOST_NAME))
 		return err_set(e, EINVAL,
 			       "'%.*s' is no host: a name, '*.' or '.' and a "
-			       "name, '*', or an address",
+			       "name, '*', an address, or [NETWORK/BITS]",
 			       shown, s);
 	if (address)
 		*kind = HOST_ADDRESS;
@@ -172,6 +189,20 @@ static size_t host_length(const char *s, size_t n)
 	return i;
 }
 
+/* "10.0.0.0/8": a path of one server, by our rules, and never meant so. */
+static bool looks_like_network(const struct rule *r, const char *s, size_t n)
+{
+	size_t i;
+
+	if (r->kind != HOST_ADDRESS || r->schemes == SCHEME_HTTP ||
+	    r->schemes == SCHEME_HTTPS || n < 2 || n > 4 || s[0] != '/')
+		return false;
+	for (i = 1; i < n; i++)
+		if (!isdigit((unsigned char)s[i]))
+			return false;
+	return true;
+}
+
 static int read_place(struct rule *r, const char *s, size_t n, struct err *e)
 {
 	size_t len = host_length(s, n);
@@ -180,6 +211,13 @@ static int read_place(struct rule *r, const char *s, size_t n, struct err *e)
 	if (host_kind_read(&r->kind, r->host, s, len, e) < 0)
 		return -e->code;
 	r->host_n = strlen(r->host);
+	if ((r->kind == HOST_ADDRESS || r->kind == HOST_NETWORK) &&
+	    network_read(&r->network, r->host, r->host_n, e) < 0)
+		return -e->code;
+	if (looks_like_network(r, s + len, n - len))
+		return err_set(e, EINVAL,
+			       "'%.*s' is a network only in brackets: [%.*s]",
+			       (int)n, s, (int)n, s);
 	s += len;
 	n -= len;
 	if (n && s[0] == ':') {
@@ -230,7 +268,8 @@ static bool is_everything(const struct rule *r)
 
 void target_print(const struct rule *r, struct buf *out)
 {
-	bool v6 = r->kind == HOST_ADDRESS && strchr(r->host, ':');
+	bool brackets = r->kind == HOST_NETWORK ||
+			(r->kind == HOST_ADDRESS && strchr(r->host, ':'));
 
 	if (is_everything(r)) {
 		buf_puts(out, "*");
@@ -243,8 +282,8 @@ void target_print(const struct rule *r, struct buf *out)
 	if (r->kind == HOST_ANY)
 		buf_puts(out, "*");
 	else
-		buf_printf(out, v6 ? "%s[%s]" : "%s%s", host_prefix(r->kind),
-			   r->host);
+		buf_printf(out, brackets ? "%s[%s]" : "%s%s",
+			   host_prefix(r->kind), r->host);
 	if (r->port == PORT_ANY)
 		buf_puts(out, ":*");
 	else if (r->port != PORT_USUAL)

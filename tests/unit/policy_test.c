@@ -1,6 +1,7 @@
 /* Policies: what each line means, what is refused, which rule decides. */
 #include "policy/policy.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <string.h>
 
@@ -98,9 +99,10 @@ static void test_more(void)
 	CHECK(host_pattern_fits(&p.budgets[0].host, "a.files.test"));
 	CHECK(!host_pattern_fits(&p.budgets[0].host, "files.test"));
 	CHECK(host_pattern_fits(&p.budgets[1].host, "fd00::1"));
-	CHECK(p.privates[0].network && p.privates[0].bits == 104);
-	CHECK(p.privates[1].bits == 8 && p.privates[2].bits == 128);
-	CHECK(p.privates[3].bits == 128 && !p.privates[4].network);
+	CHECK(p.privates[0].is_network && p.privates[0].network.bits == 104);
+	CHECK(p.privates[1].network.bits == 8 &&
+	      p.privates[2].network.bits == 128);
+	CHECK(p.privates[3].network.bits == 128 && !p.privates[4].is_network);
 	CHECK(p.over == OVER_PAUSE);
 	CHECK(p.models[0].shape == MODEL_ANTHROPIC);
 }
@@ -130,6 +132,53 @@ static void test_several(void)
 				   &e) == 0);
 		CHECK(policy_decide(&p, &q).verdict == rows[i].verdict);
 	}
+}
+
+static void test_networks(void)
+{
+	static const char text[] = "allow * [192.0.2.0/28]:*\n"
+				   "allow * named.test\n"
+				   "deny * [192.0.2.0/24]:*\n"
+				   "deny POST [2001:db8::/32]\n"
+				   "deny * 198.51.100.7\n"
+				   "allow * *\n";
+	static const struct {
+		const char *host, *has;
+		enum verdict verdict;
+	} rows[] = {
+		{ "192.0.2.15", NULL, VERDICT_ALLOW },
+		{ "192.0.2.16", NULL, VERDICT_DENY },
+		{ "192.0.3.1", NULL, VERDICT_ALLOW },
+		{ "2001:db8:1::9", NULL, VERDICT_LOOK },
+		{ "2001:db9::9", NULL, VERDICT_ALLOW },
+		{ "x.test", NULL, VERDICT_ALLOW },
+		/* Names that have such an address are denied, not allowed. */
+		{ "x.test", "::ffff:192.0.2.77", VERDICT_DENY },
+		{ "x.test", "::ffff:192.0.2.1", VERDICT_DENY },
+		{ "named.test", "::ffff:192.0.2.77", VERDICT_ALLOW },
+		{ "x.test", "::ffff:198.51.100.7", VERDICT_DENY },
+		{ "x.test", "::ffff:198.51.100.8", VERDICT_ALLOW },
+		{ "x.test", "2001:db8::1", VERDICT_LOOK },
+	};
+	AUTO(policy_done) struct policy p = { 0 };
+	AUTO(buf_done) struct buf out = { 0 };
+	struct err e = { 0 };
+	size_t i;
+
+	CHECK(policy_parse(&p, text, sizeof(text) - 1, &e) == 0);
+	for (i = 0; i < ARRAY_LEN(rows); i++) {
+		const struct request q = { SCHEME_HTTPS, rows[i].host, 443,
+					   NULL, NULL };
+		struct trial t = { 0 };
+		struct in6_addr a;
+
+		CHECK(!rows[i].has ||
+		      inet_pton(AF_INET6, rows[i].has, &a) == 1);
+		(void)policy_try_at(&p, &q, rows[i].has ? &a : NULL, &t);
+		CHECK(trial_end(&t).verdict == rows[i].verdict);
+	}
+	policy_print(&p, &out);
+	CHECK_STR(buf_str(&out), text);
 }
 
 static void test_knows(void)
@@ -228,6 +277,11 @@ static void test_refused(void)
 		{ "allow * 2130706433", "is no host" },
 		{ "allow * *.10.0.0.1", "is no host" },
 		{ "allow * [::1", "is no host" },
+		{ "allow * 10.0.0.0/8", "only in brackets" },
+		{ "deny * [10.0.0.1/8]", "bits behind" },
+		{ "deny * [10.0.0.0/33]", "is no prefix length" },
+		{ "deny * [x.test/8]", "is no network" },
+		{ "budget [10.0.0.0/8] up 1M", "is no host" },
 		{ "allow * x.test/a?b", "without query" },
 		{ "allow * x.test/%41", "written decoded" },
 		{ "allow tcp x.test", "'tcp' takes HOST:PORT" },
@@ -397,6 +451,7 @@ int main(void)
 	test_more();
 	test_look();
 	test_several();
+	test_networks();
 	test_knows();
 	test_refused();
 	test_urls();
