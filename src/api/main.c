@@ -54,6 +54,8 @@ static void listen_now(struct api *a)
 
 void api_serve(struct api *a)
 {
+	if (!a->reconciled)
+		own_secrets_sweep(a);
 	a->reconciled = true;
 	timer_del(&a->loop, &a->late);
 	gates_start(a);

@@ -99,6 +99,7 @@ static void drop(struct sandbox *s)
 	list_del(&s->by_id);
 	list_del(&s->by_name);
 	list_del(&s->in_spares);
+	own_secrets_unused(a, s->project, s->spec.secrets);
 	if (s->spare)
 		a->boxes.n_spares--;
 	box_count(s, false);

@@ -200,6 +200,82 @@ void project_secret_renewed(struct api *a, const char *project,
 			e.msg);
 }
 
+/* --- those that came with a sandbox --- */
+
+static bool is_own(const char *name)
+{
+	size_t n = strlen(OWN_SECRET);
+
+	return str_starts(name, OWN_SECRET) &&
+	       strspn(name + n, "0123456789abcdef") == 2 * OWN_SECRET_BYTES &&
+	       name[n + (size_t)(2 * OWN_SECRET_BYTES)] == '\0';
+}
+
+static bool is_used(const struct api *a, const char *project, const char *name)
+{
+	struct list *n, *next;
+	const json_t *v;
+	size_t i;
+
+	list_each (n, next, &a->boxes.all) {
+		const struct sandbox *s = container_of(n, struct sandbox, all);
+
+		if (strcmp(s->project, project) != 0)
+			continue;
+		json_array_foreach (s->spec.secrets, i, v)
+			if (strcmp(json_string_value(v), name) == 0)
+				return true;
+	}
+	return false;
+}
+
+void own_secret_drop(struct api *a, const char *project, const char *name)
+{
+	struct project_secret *p = project_secret_find(a, project, name);
+	struct err e = { 0 };
+
+	if (!p)
+		return;
+	if (project_secret_drop(a, p, &e) < 0) {
+		log_err("secret=%s %s, ignoring", name, e.msg);
+		return;
+	}
+	gate_secret_changed(a, project, name);
+	audit_add(a,
+		  &(struct audit){ .type = "secret.remove",
+				   .data = json_pack("{s:s, s:s}", "name", name,
+						     "project", project) });
+}
+
+void own_secrets_unused(struct api *a, const char *project, const json_t *names)
+{
+	const json_t *v;
+	size_t i;
+
+	json_array_foreach (names, i, v) {
+		const char *name = json_string_value(v);
+
+		if (is_own(name) && !is_used(a, project, name))
+			own_secret_drop(a, project, name);
+	}
+}
+
+void own_secrets_sweep(struct api *a)
+{
+	struct list *n, *next;
+
+	list_each (n, next, &a->secrets.all) {
+		const struct project_secret *p =
+			container_of(n, struct project_secret, node);
+		char project[NAME_CAP], name[NAME_CAP];
+
+		memcpy(project, p->project, sizeof(project));
+		memcpy(name, p->secret.name, sizeof(name));
+		if (is_own(name) && !is_used(a, project, name))
+			own_secret_drop(a, project, name);
+	}
+}
+
 int secrets_allow(struct api *a, const char *project, const struct spec *spec,
 		  struct err *e)
 {

@@ -5,6 +5,7 @@
  */
 #pragma once
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -52,6 +53,20 @@ int project_secret_drop(struct api *a, struct project_secret *p,
 /* GATE_SEALED: its door has renewed the value. Unknown ones are dropped. */
 void project_secret_renewed(struct api *a, const char *project,
 			    const char *name, const void *sealed, size_t n);
+
+/*
+ * Secrets that came with a sandbox and that nobody names: OWN_SECRET and as
+ * many random bytes in hexadecimal. They go with the last sandbox that has
+ * them.
+ */
+#define OWN_SECRET "own-"
+enum { OWN_SECRET_BYTES = 16 };
+void own_secret_drop(struct api *a, const char *project, const char *name);
+/* Those among `names` (of a spec, or NULL) that no sandbox has any more. */
+void own_secrets_unused(struct api *a, const char *project,
+			const json_t *names);
+/* At the start, when all sandboxes are known: what a crash has left. */
+void own_secrets_sweep(struct api *a);
 
 /* Does the project have all that the spec names? EINVAL. */
 int secrets_allow(struct api *a, const char *project, const struct spec *spec,

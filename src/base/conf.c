@@ -82,6 +82,7 @@ static const struct key {
 	NUM_KEY("ask_timeout", DURATION, ask_timeout_ms, "5m"),
 	TEXT_KEY(ask_webhook, ""),
 	TEXT_KEY(vault_key_command, ""),
+	NUM_KEY("e2b_internet", YES_NO, e2b_internet, "yes"),
 	TEXT_KEY(presets_dir, "/usr/local/share/" PRODUCT "/presets"),
 	TEXT_KEY(models, "/etc/" PRODUCT "/models.conf"),
 	TEXT_KEY(log_level, "info"),

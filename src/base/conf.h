@@ -66,6 +66,7 @@ struct conf {
 	char upstream_proxy[256];    /* "http://[USER:PASSWORD@]HOST:PORT" */
 	uint64_t ask_timeout_ms;     /* a request that nobody decided on */
 	char ask_webhook[256];       /* URL that hears of each */
+	uint64_t e2b_internet; /* sandboxes made over E2B: the web is open: 1 */
 	char vault_key_command[256]; /* prints the vault's key; "": a file */
 	char presets_dir[CONF_PATH]; /* policies that come with us */
 	char models[CONF_PATH];      /* model APIs and what they cost */
