@@ -25,6 +25,7 @@
 #include "api/images.h"
 #include "api/keys.h"
 #include "api/lifetime.h"
+#include "api/mcp/session.h"
 #include "api/metrics.h"
 #include "api/policies.h"
 #include "api/port.h"
@@ -86,6 +87,7 @@ struct api {
 	struct policies policies;
 	struct secrets secrets;
 	struct blobs blobs;
+	struct mcp mcp;
 	unsigned n_relays, n_imports, n_surveys, n_backups;
 	unsigned n_held;   /* requests that wait for a sandbox to wake up */
 	size_t run_bytes;  /* output that is kept for requests to run */

@@ -229,6 +229,7 @@ int main(int argc, char **argv)
 	snapshots_init(a);
 	boxes_init(a);
 	approvals_init(a);
+	mcp_init(a);
 	events_init(a);
 	images_init(a);
 	load(a);

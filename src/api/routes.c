@@ -37,6 +37,7 @@ const struct route *const all_routes[] = {
 	approval_routes,
 	policy_routes,
 	e2b_sandbox_routes,
+	mcp_routes,
 	NULL,
 };
 /* clang-format on */

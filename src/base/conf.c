@@ -85,6 +85,8 @@ static const struct key {
 	NUM_KEY("e2b_internet", YES_NO, e2b_internet, "yes"),
 	TEXT_KEY(presets_dir, "/usr/local/share/" PRODUCT "/presets"),
 	TEXT_KEY(models, "/etc/" PRODUCT "/models.conf"),
+	NUM_KEY("mcp_idle", DURATION, mcp_idle_ms, "1h"),
+	NUM_KEY("mcp_fixture", YES_NO, mcp_fixture, "no"),
 	TEXT_KEY(log_level, "info"),
 #ifdef WALLS_TEST
 	TEXT_KEY(wall_off, ""),

@@ -2,10 +2,14 @@
  * The Model Context Protocol at /mcp (Streamable HTTP). `carrel mcp` carries
  * the same over stdio.
  *
- *	transport.c	POST, GET and DELETE /mcp; answers as JSON or events
- *	session.c	sessions, the sandbox of each, what they leave behind
- *	rpc.c		JSON-RPC: one message in, what it asks for
- *	tools.c		the table of tools: list, check of arguments, calls
+ *	transport.c	POST, GET and DELETE /mcp
+ *	stream.c	an answer, as JSON or as events that can be resumed
+ *	session.c	sessions, and how they end
+ *	box.c		the sandbox of each, and what becomes of it
+ *	rpc.c		JSON-RPC: bytes in, messages out
+ *	methods.c	what can be asked for; requests under way
+ *	tools.c		the tables of tools: list, calls
+ *	args.c		their arguments, checked against their schemas
  *	tool_*.c	the tools, a group each
  *	resources.c	files and logs as resources
  *	fixture.c	what the official conformance suite calls, if asked for
@@ -27,6 +31,7 @@
 struct api;
 struct mcp_call;
 struct mcp_session;
+struct mcp_stream;
 
 enum {
 	MCP_SESSIONS_MAX = 1024,
@@ -47,10 +52,12 @@ struct mcp_call {
 	void *state;
 	void (*stop)(struct mcp_call *c);
 
-	/* Private to rpc.c and transport.c. */
+	/* Private. */
 	struct list node;
 	json_t *id, *progress_token;
-	void *stream;
+	struct mcp_stream *stream;
+	struct list waiting; /* for the sandbox */
+	void (*then)(struct mcp_call *c, const char *box);
 };
 
 /*
@@ -82,7 +89,8 @@ void mcp_with_box(struct mcp_call *c,
 		  void (*then)(struct mcp_call *c, const char *box));
 /* The one it has; NULL: none yet. For what should not make one by itself. */
 const char *mcp_box(const struct mcp_session *s);
-/* Another one from now on: after a fork that the model chose to go on in. */
+/* Another one from now on: after a fork that the model chose to go on in. Both
+ * end with the session, if the first one does. */
 void mcp_set_box(struct mcp_session *s, const char *id);
 
 /* --- tables --- */
