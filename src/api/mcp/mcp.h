@@ -12,7 +12,7 @@
  *	args.c		their arguments, checked against their schemas
  *	tool_*.c	the tools, a group each
  *	resources.c	files and logs as resources
- *	fixture.c	what the official conformance suite calls, if asked for
+ *	fixture*.c	what the official conformance suite calls, if asked for
  *
  * Tools do their work with native requests (api/inner.h), as who came with
  * the session.

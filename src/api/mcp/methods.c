@@ -7,6 +7,7 @@
 
 #include "api/api.h"
 #include "api/json_text.h"
+#include "api/mcp/fixture.h"
 #include "api/mcp/rpc.h"
 #include "api/mcp/stream.h"
 #include "base/auto.h"
@@ -298,12 +299,7 @@ static void set_level(struct mcp_call *c, const json_t *params)
 	mcp_reply(c, json_object());
 }
 
-struct method {
-	const char *name;
-	void (*fn)(struct mcp_call *c, const json_t *params);
-};
-
-static const struct method methods[] = {
+static const struct mcp_method methods[] = {
 	{ "ping", ping },
 	{ "logging/setLevel", set_level },
 	{ "tools/list", mcp_tools_list },
@@ -311,7 +307,26 @@ static const struct method methods[] = {
 	{ "resources/list", mcp_resources_list },
 	{ "resources/templates/list", mcp_resources_templates },
 	{ "resources/read", mcp_resources_read },
+	{ 0 },
 };
+
+static const struct mcp_method *find_in(const struct mcp_method *table,
+					const char *name)
+{
+	for (; table->name; table++)
+		if (strcmp(table->name, name) == 0)
+			return table;
+	return NULL;
+}
+
+static const struct mcp_method *find(const struct api *a, const char *name)
+{
+	const struct mcp_method *m = NULL;
+
+	if (a->conf.mcp_fixture)
+		m = find_in(mcp_fixture_methods, name);
+	return m ? m : find_in(methods, name);
+}
 
 static bool is_under_way(const struct mcp_session *s, const json_t *id,
 			 struct mcp_call **which)
@@ -332,7 +347,7 @@ void mcp_start(struct mcp_stream *st, json_t *id, const char *method,
 	struct mcp_session *s = st->session;
 	struct mcp_call *other, *c;
 	bool twice = is_under_way(s, id, &other);
-	size_t i;
+	const struct mcp_method *m = find(s->api, method);
 
 	c = call_new(st, id, params);
 	if (twice) {
@@ -345,12 +360,10 @@ void mcp_start(struct mcp_stream *st, json_t *id, const char *method,
 			 "too many requests at once: wait for some to end");
 		return;
 	}
-	for (i = 0; i < ARRAY_LEN(methods); i++)
-		if (strcmp(methods[i].name, method) == 0) {
-			methods[i].fn(c, params);
-			return;
-		}
-	mcp_fail(c, RPC_NO_METHOD, "there is no such method");
+	if (m)
+		m->fn(c, params);
+	else
+		mcp_fail(c, RPC_NO_METHOD, "there is no such method");
 }
 
 void mcp_notified(struct mcp_session *s, const char *method,
