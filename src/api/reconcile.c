@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "api/api.h"
+#include "api/e2b/build.h"
 
 static void finish(struct api *a)
 {
@@ -17,6 +18,7 @@ static void finish(struct api *a)
 			 "%u ended ones forgotten",
 			 a->reconcile.killed, a->reconcile.dropped);
 	warden_ready(&a->warden);
+	builds_settle(a);
 	api_serve(a);
 	spares_poke(a);
 }

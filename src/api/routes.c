@@ -38,6 +38,8 @@ const struct route *const all_routes[] = {
 	policy_routes,
 	e2b_sandbox_routes,
 	mcp_routes,
+	e2b_build_routes,
+	e2b_template_routes,
 	NULL,
 };
 /* clang-format on */

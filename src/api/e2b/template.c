@@ -138,6 +138,7 @@ int templates_load(struct api *a, struct err *e)
 	int r;
 
 	list_init(&a->templates.all);
+	list_init(&a->templates.files);
 	r = registry_template_each(&a->registry, load_template, a, e);
 	if (r == 0)
 		r = registry_build_each(&a->registry, load_build, a, e);

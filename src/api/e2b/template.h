@@ -22,6 +22,7 @@
 #include "api/call.h"
 #include "base/err.h"
 #include "base/list.h"
+#include "base/loop.h"
 #include "base/str.h"
 
 struct api;
@@ -116,13 +117,17 @@ struct build {
 	 */
 	json_t *about;
 	json_t *log; /* entries; NULL: they were not kept */
+	size_t log_bytes;
 	uint64_t created_ms, finished_ms;
 	struct build_work *work; /* NULL: nothing is under way */
 };
 
 struct templates {
 	struct list all;
-	unsigned n_works; /* builds under way */
+	unsigned n_works;  /* builds under way */
+	struct list files; /* archives that clients sent: build.h */
+	struct timer files_late;
+	unsigned n_puts; /* on their way */
 };
 
 /* Builds that were under way have failed. */
