@@ -176,6 +176,13 @@ static const struct route_query export_query[] = {
 	{ 0 },
 };
 
+static const struct route_query put_query[] = {
+	{ "start", "string",
+	  "a command that each sandbox of it runs when it starts; for a root "
+	  "file system, the others say it in their label carrel.start" },
+	{ 0 },
+};
+
 const struct route image_routes[] = {
 	{ "GET", "/v1/images", h_image_list, SCOPE_READ, 0, "List the images",
 	  NULL, NULL, "ImageList", 200 },
@@ -184,7 +191,7 @@ const struct route image_routes[] = {
 	{ "PUT", "/v1/images/{name}", h_image_put, SCOPE_ADMIN, ROUTE_OPERATOR,
 	  "Make an image of a tar: a root file system, an OCI layout, a docker "
 	  "archive",
-	  NULL, "application/x-tar", "Image", 201 },
+	  put_query, "application/x-tar", "Image", 201 },
 	{ "POST", "/v1/images/{name}/pull", h_image_pull, SCOPE_ADMIN,
 	  ROUTE_OPERATOR, "Make an image of one in a registry", NULL,
 	  "RegistryAsk", "Image", 201 },

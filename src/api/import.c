@@ -121,7 +121,7 @@ static bool take_config(struct import *i, const char *s)
 {
 	struct err e = { 0 };
 
-	if (i->image.config)
+	if (i->image.config) /* said twice, or by who sent it, too */
 		return false;
 	i->image.config = oci_run_read(s, strlen(s), &e);
 	return i->image.config;

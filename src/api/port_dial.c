@@ -5,8 +5,13 @@
 #include "api/api.h"
 #include "api/reply.h"
 #include "base/auto.h"
+#include "base/clock.h"
 
-enum { DIAL_MS = 5000 };
+enum {
+	DIAL_MS = 5000,
+	START_MS = 10 * 1000, /* for a server that the sandbox starts itself */
+	AGAIN_MS = 20
+};
 
 static void ask(struct port_dial *d);
 
@@ -21,16 +26,35 @@ static void finish(struct port_dial *d, int code, const char *msg)
 	d->done(d, &e);
 }
 
+/* Is what it runs at its start still on the way? */
+static bool is_starting(const struct port_dial *d)
+{
+	const struct sandbox *s = box_by_id(d->api, d->id);
+
+	return s && json_array_size(s->spec.start) > 0 &&
+	       clock_wall_ms() < s->created_ms + START_MS;
+}
+
+static void on_again(struct timer *t)
+{
+	struct port_dial *d = container_of(t, struct port_dial, timer);
+
+	d->v6 = false;
+	ask(d);
+}
+
 /* Programs that listen on "localhost" may have only one of the two. */
 static void refused(struct port_dial *d)
 {
 	http_stream_close(&d->stream);
-	if (d->v6) {
+	if (!d->v6) {
+		d->v6 = true;
+		ask(d);
+	} else if (is_starting(d)) {
+		timer_set(&d->api->loop, &d->timer, AGAIN_MS, on_again);
+	} else {
 		finish(d, ECONNREFUSED, "");
-		return;
 	}
-	d->v6 = true;
-	ask(d);
 }
 
 static void on_connected(struct http_stream *s, uint32_t events)

@@ -7,6 +7,10 @@
 #include "api/import.h"
 #include "api/reply.h"
 #include "api/routes.h"
+#include "http/target.h"
+#include "image/oci.h"
+#include "spec/check.h"
+#include "spec/spec.h"
 
 struct upload {
 	struct import import;
@@ -91,6 +95,28 @@ static const struct import_ops ops = {
 	.failed = on_failed,
 };
 
+/* What each sandbox of it is to run: a root file system cannot say so. */
+static int take_start(struct upload *u, struct err *e)
+{
+	char line[SPEC_START_BYTES + 1];
+	json_t *list;
+	int r = http_query(http_request(u->conn), "start", line, sizeof(line));
+
+	if (r == 0)
+		return 0;
+	if (r < 0)
+		return err_set(e, EINVAL,
+			       "start: not a command of 1 to %d bytes",
+			       SPEC_START_BYTES);
+	list = json_pack("[s]", line);
+	r = check_start(list, e);
+	json_decref(list);
+	if (r == 0)
+		u->import.image.config =
+			json_pack("{s:{s:s}}", "Labels", OCI_LABEL_START, line);
+	return r;
+}
+
 void h_image_put(struct api *a, struct http_conn *c, const struct call *call)
 {
 	const struct import_spec from = { .kind = IMPORT_TAR };
@@ -100,8 +126,9 @@ void h_image_put(struct api *a, struct http_conn *c, const struct call *call)
 	u->conn = c;
 	if (http_request(c)->body == HTTP_NO_BODY)
 		err_set(&e, EINVAL, "the body must be a tar archive");
-	if (e.code ||
+	if (e.code || take_start(u, &e) < 0 ||
 	    import_begin(&u->import, a, &ops, call->arg[0], &from, &e) < 0) {
+		json_decref(u->import.image.config);
 		free(u);
 		reply_err(a, c, &e);
 		return;

@@ -10,6 +10,7 @@
 #include "base/product.h"
 #include "base/str.h"
 #include "cli/show.h"
+#include "http/target.h"
 
 static int image_ls(struct cli *cli, int argc, char **argv)
 {
@@ -97,13 +98,19 @@ json_t *image_upload(struct cli *cli, const struct upload *u)
 				  .progress = upload_progress,
 				  .at_end = u->at_end,
 				  .ctx = (void *)u };
+	AUTO(buf_done) struct buf with_query = { 0 };
 	char target[TARGET_CAP], message[MESSAGE_CAP];
 	struct err e = { 0 };
 	json_t *j;
 	int r;
 
 	server_target(cli, target, "/v1/images/", u->name);
-	call.target = target;
+	buf_puts(&with_query, target);
+	if (u->start) {
+		buf_puts(&with_query, "?start=");
+		http_encode(&with_query, u->start);
+	}
+	call.target = buf_str(&with_query);
 	server_open(cli, &c);
 	r = http_send_fd(&c, &call, u->fd, &e);
 	if (r == 0)

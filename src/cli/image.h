@@ -6,6 +6,7 @@
 
 struct upload {
 	const char *name;
+	const char *start; /* what sandboxes of it run; NULL: nothing */
 	int fd; /* where the tar comes from */
 	struct progress *progress;
 	/*

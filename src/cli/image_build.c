@@ -283,7 +283,7 @@ static int run_recipe(struct cli *cli, const char *recipe,
 		      const struct build_opts *o)
 {
 	static struct recipe r;
-	static struct buf include, hook;
+	static struct buf include, hook, dpkg;
 	const char *argv[12] = { "mmdebstrap", "--variant=minbase",
 				 "--format=tar" };
 	struct upload u = { .name = o->name ? o->name : recipe };
@@ -291,6 +291,7 @@ static int run_recipe(struct cli *cli, const char *recipe,
 	int code;
 
 	recipe_load(cli, &r, recipe);
+	u.start = *r.start ? r.start : NULL;
 	buf_printf(&include, "--include=%s", buf_str(&r.packages));
 	for (i = 0; i < o->include.n; i++)
 		buf_printf(&include, ",%s", o->include.v[i]);
@@ -299,6 +300,10 @@ static int run_recipe(struct cli *cli, const char *recipe,
 		buf_printf(&hook, "--customize-hook=%s", r.customize);
 		argv[n++] = buf_str(&hook);
 	}
+	if (*r.dpkg_cfg) {
+		buf_printf(&dpkg, "--dpkgopt=%s", r.dpkg_cfg);
+		argv[n++] = buf_str(&dpkg);
+	}
 	argv[n++] = o->suite;
 	argv[n++] = "-";
 	argv[n] = o->mirror;
@@ -306,6 +311,7 @@ static int run_recipe(struct cli *cli, const char *recipe,
 	recipe_done(&r);
 	buf_done(&include);
 	buf_done(&hook);
+	buf_done(&dpkg);
 	return code;
 }
 
@@ -336,13 +342,13 @@ int image_build(struct cli *cli, int argc, char **argv)
 	};
 
 	if (cli_operands(cli, table, argc, argv) != 1)
-		cli_usage_error(cli, "which file or recipe? (there is: "
-				     "debian)");
+		cli_usage_error(cli, "which file or recipe? (there are: "
+				     "debian, code-interpreter)");
 	if (is_file(argv[1])) {
 		if (access(argv[1], F_OK) < 0)
 			fail(cli,
-			     "no recipe and no build file '%s' (the recipe "
-			     "there is: debian)",
+			     "no recipe and no build file '%s' (the recipes "
+			     "there are: debian, code-interpreter)",
 			     argv[1]);
 		const struct build_file f = { argv[1], o.name, o.fresh,
 					      o.json };

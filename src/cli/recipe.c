@@ -52,12 +52,14 @@ static bool find_dir(struct recipe *r, const char *name)
 	return access(r->dir, F_OK) == 0;
 }
 
-static void load_packages(struct cli *cli, struct recipe *r)
+/* `above`: the recipe's own list, not one that it names. */
+static void load_packages(struct cli *cli, struct recipe *r, const char *dir,
+			  bool above)
 {
-	char path[PATH_MAX + 32], line[256];
+	char path[PATH_MAX + 128], line[256];
 	FILE *f;
 
-	snprintf(path, sizeof(path), "%s/packages", r->dir);
+	snprintf(path, sizeof(path), "%s/packages", dir);
 	f = fopen(path, "re");
 	if (!f)
 		fail(cli, "open %s: %s", path, strerror(errno));
@@ -67,10 +69,30 @@ static void load_packages(struct cli *cli, struct recipe *r)
 
 		if (n == 0)
 			continue;
+		if (*word == '@' && above) {
+			snprintf(path, sizeof(path), "%s/../%.*s", dir,
+				 (int)n - 1, word + 1);
+			load_packages(cli, r, path, false);
+			continue;
+		}
 		if (buf_len(&r->packages) > 0)
 			buf_puts(&r->packages, ",");
 		buf_add(&r->packages, word, n);
 	}
+	fclose(f);
+}
+
+static void load_start(struct recipe *r)
+{
+	char path[PATH_MAX + 32];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/start", r->dir);
+	f = fopen(path, "re");
+	if (!f)
+		return;
+	if (fgets(r->start, sizeof(r->start), f))
+		r->start[strcspn(r->start, "\n")] = '\0';
 	fclose(f);
 }
 
@@ -89,10 +111,14 @@ void recipe_load(struct cli *cli, struct recipe *r, const char *name)
 		     "there is no recipe '%.64s' (looked for %s; set "
 		     "CARREL_SHARE to the directory that holds images/)",
 		     name, *r->dir ? r->dir : "nothing: not a name");
-	load_packages(cli, r);
+	load_packages(cli, r, r->dir, true);
+	load_start(r);
 	snprintf(r->customize, sizeof(r->customize), "%s/customize.sh", r->dir);
 	if (access(r->customize, F_OK) < 0)
 		r->customize[0] = '\0';
+	snprintf(r->dpkg_cfg, sizeof(r->dpkg_cfg), "%s/dpkg.cfg", r->dir);
+	if (access(r->dpkg_cfg, F_OK) < 0)
+		r->dpkg_cfg[0] = '\0';
 }
 
 void recipe_done(struct recipe *r)

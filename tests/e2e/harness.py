@@ -22,6 +22,7 @@ import sys
 import time
 import traceback
 import unittest
+import urllib.parse
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.path.join(TOP, os.environ.get("CARREL_BUILD", "build"))
@@ -97,6 +98,17 @@ def workbench_image():
         if missing:
             subprocess.run([os.path.join(TOP, "tests/fixtures/mkworkbench.sh"),
                             tar + ".new"], check=True)
+            os.rename(tar + ".new", tar)
+    return tar
+
+
+def interpreter_image():
+    """`carrel image build code-interpreter`, made once (needs apt)."""
+    tar = os.path.join(TOP, "build/images/code-interpreter.tar")
+    recipe = os.path.join(TOP, "images/code-interpreter")
+    with once(tar) as missing:
+        if missing:
+            subprocess.run([recipe + "/build", tar + ".new"], check=True)
             os.rename(tar + ".new", tar)
     return tar
 
@@ -618,9 +630,13 @@ class Instance:
 
     def import_image(self, name):
         tar = {"tiny": tiny_image, "debian": debian_image,
-               "workbench": workbench_image}[name]()
+               "workbench": workbench_image,
+               "code-interpreter": interpreter_image}[name]()
+        start = os.path.join(TOP, "images", name, "start")
+        query = "?" + urllib.parse.urlencode({"start": read(start).strip()}) \
+            if os.path.exists(start) else ""
         with open(tar, "rb") as f:
-            r = self.api("PUT", f"/v1/images/{name}", f,
+            r = self.api("PUT", f"/v1/images/{name}{query}", f,
                          {"Content-Length": str(os.path.getsize(tar))},
                          timeout=300)
         if r.status != 201:
