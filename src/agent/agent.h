@@ -212,7 +212,8 @@ int chan_hush(struct chan *c, bool lost) MUST_CHECK;
 
 /* proc.c */
 struct proc *proc_new(struct agent *a);
-/* By its number or, when that is 0, by its tag; builtins are not found. */
+/* By its number or, when that is 0, by its tag or ":PID"; builtins are not
+ * found. */
 struct proc *proc_find(struct agent *a, uint32_t number, const char *tag);
 void proc_drop(struct proc *p);
 /* A child was made: waits for its exec, its output and its end. */

@@ -144,6 +144,9 @@ static int attach(struct chan *c, const struct attach *at, struct err *e)
 
 	if (!p && at->number)
 		return err_set(e, ESRCH, "there is no process %u", at->number);
+	if (!p && *at->tag == ':')
+		return err_set(e, ESRCH, "there is no process with pid %s",
+			       at->tag + 1);
 	if (!p)
 		return err_set(e, ESRCH, "no process has the tag %s", at->tag);
 	c->mute = at->out[0] == OFFSET_NONE;

@@ -301,7 +301,10 @@ static int MUST_CHECK enter_dir(const struct plan *p, struct err *e)
 		r = fchdir(CWD_FD);
 		close(CWD_FD);
 	} else if (*p->cwd) {
-		r = chdir(p->cwd);
+		/* From the user's home, if it is not absolute. */
+		r = *p->cwd == '/' ? 0 : chdir(p->user.home);
+		if (r == 0)
+			r = chdir(p->cwd);
 	} else {
 		name = "/";
 		r = chdir(p->user.home);

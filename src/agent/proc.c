@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "agent/agent.h"
+#include "base/str.h"
 
 enum {
 	REAP_MAX = 256, /* in one turn: others have work, too */
@@ -45,12 +46,33 @@ static struct proc *find_number(struct agent *a, uint32_t number)
 	return NULL;
 }
 
+/* Pids are used again: one that lives, else the latest. */
+static struct proc *find_by_pid(struct agent *a, const char *text)
+{
+	struct proc *found = NULL;
+	struct entry *e;
+	uint64_t pid;
+
+	if (parse_u64(text, INT32_MAX, &pid) < 0)
+		return NULL;
+	table_each (e, &a->proc_pids, (uint32_t)pid) {
+		struct proc *p = container_of(e, struct proc, by_pid);
+
+		if (!p->builtin && (!found || (found->state == PROC_EXITED &&
+					       p->state != PROC_EXITED)))
+			found = p;
+	}
+	return found;
+}
+
 struct proc *proc_find(struct agent *a, uint32_t number, const char *tag)
 {
 	struct proc *p;
 
 	if (number)
 		return find_number(a, number);
+	if (*tag == ':')
+		return find_by_pid(a, tag + 1);
 	p = find_tag(&a->procs, tag);
 	return p ? p : find_tag(&a->kept, tag);
 }

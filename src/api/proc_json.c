@@ -373,16 +373,22 @@ json_t *error_json(const struct err *e)
 			 json_lossy(e->msg, strlen(e->msg)));
 }
 
-void reply_spawn_err(struct api *a, struct http_conn *c, const struct err *e)
+bool spawn_err_is_ours(int code)
 {
 	static const int ours[] = { E2BIG,  EEXIST, EBUSY,    EMFILE, ENFILE,
 				    EAGAIN, ENOMEM, ENOTCONN, EPROTO, ESRCH };
 	size_t i;
 
 	for (i = 0; i < ARRAY_LEN(ours); i++)
-		if (ours[i] == e->code) {
-			reply_err(a, c, e);
-			return;
-		}
-	reply_error(a, c, 400, "spawn_failed", e->msg);
+		if (ours[i] == code)
+			return true;
+	return false;
+}
+
+void reply_spawn_err(struct api *a, struct http_conn *c, const struct err *e)
+{
+	if (spawn_err_is_ours(e->code))
+		reply_err(a, c, e);
+	else
+		reply_error(a, c, 400, "spawn_failed", e->msg);
 }

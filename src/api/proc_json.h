@@ -73,3 +73,5 @@ json_t *error_json(const struct err *e);
  * command (no such program) is the client's, and not that of a missing object.
  */
 void reply_spawn_err(struct api *a, struct http_conn *c, const struct err *e);
+/* False: it is an error of the command. */
+bool spawn_err_is_ours(int code);

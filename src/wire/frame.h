@@ -137,7 +137,7 @@ struct spawn {
 	uint32_t flags;
 	uint16_t rows, cols; /* of the terminal; 0: 24 x 80 */
 	const char *user;    /* "": the default user; a name or a number */
-	const char *cwd;     /* "": the user's home */
+	const char *cwd;     /* "": the user's home; relative to that */
 	/* "": none; at most TAG_MAX bytes. One that a process has: EEXIST. */
 	const char *tag;
 	size_t argc, envc;
@@ -165,6 +165,7 @@ void spawn_done(struct spawn *s);
 
 struct attach {
 	uint32_t number; /* 0: by its tag */
+	/* ':' and a pid in its place: who has it, or had it last. */
 	const char *tag;
 	uint64_t out[2]; /* what the client has of streams 1 and 2 */
 };

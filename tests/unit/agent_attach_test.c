@@ -773,6 +773,30 @@ static void test_lost_long(void)
 	CHECK(r.gaps == 1 && r.end[0] == 1000000 && !r.broken);
 }
 
+/* By the number that the sandbox knows it by, while it runs and after. */
+static void test_pids(void)
+{
+	struct result r = start(1, SPAWN_STDIN, NULL, "read x; exit 7"), other;
+	uint32_t number = r.about.number;
+	char ref[16];
+
+	snprintf(ref, sizeof(ref), ":%u", r.about.pid);
+	other = (struct result){ .end = { OFFSET_NOW, OFFSET_NOW } };
+	attach_as(2, 0, ref, &other);
+	wait_started(&other);
+	CHECK(other.about.number == number && !other.ended);
+	detach(2, 0);
+	client_frame(&c, FRAME_INPUT_EOF, 1, NULL, 0);
+	client_wait(&c, &r);
+	CHECK(r.exit.code == 7);
+	attach_as(3, 0, ref, &other);
+	client_wait(&c, &other);
+	CHECK(other.about.number == number && other.exit.code == 7);
+	CHECK(attach_fails(0, ":1", 0, ESRCH, "no process with pid 1"));
+	CHECK(attach_fails(0, ":", 0, ESRCH, "no process"));
+	CHECK(attach_fails(0, ":99999999999", 0, ESRCH, "no process"));
+}
+
 int main(int argc, char **argv)
 {
 	int skip = box_start(&b, argv[0], true, true);
@@ -792,6 +816,7 @@ int main(int argc, char **argv)
 	test_mute();
 	test_watch();
 	test_tags();
+	test_pids();
 	test_kept();
 	test_input();
 	test_terminal();
