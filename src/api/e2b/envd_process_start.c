@@ -89,12 +89,14 @@ static void add_var(struct buf *text, size_t *n, const char *key,
 static void add_known(struct buf *text, size_t *n, const json_t *envs,
 		      const struct sandbox *box)
 {
+	const char *template =
+		json_string_value(json_object_get(e2b_kept(box), "template"));
 	const struct {
 		const char *name, *value;
 	} known[] = {
 		{ "E2B_SANDBOX", "true" },
 		{ "E2B_SANDBOX_ID", box->id },
-		{ "E2B_TEMPLATE_ID", box->spec.image },
+		{ "E2B_TEMPLATE_ID", template ? template : box->spec.image },
 	};
 	size_t i;
 
