@@ -110,8 +110,9 @@ static void apply(struct update *u)
 		return;
 	}
 	box_respec(s, &spec);
-	if (json_object_get(u->change, "timeout"))
-		lifetime_start(s);
+	if (json_object_get(u->change, "timeout") ||
+	    json_object_get(u->change, "timeout-action"))
+		lifetime_changed(s, json_object_get(u->change, "timeout"));
 	meter_plan(s);
 	if (s->told && box_save(s, &e) < 0) {
 		failed(u, &e);

@@ -19,6 +19,7 @@ enum {
 	LOOK_RECLAIMED_MS = 10000,
 	LOOK_PAUSED_MS = 600000,
 	IDLE_LOOKS = 4, /* in the time after which it ends */
+	SLEEP_RETRY_MS = 2000,
 };
 
 void box_reason(struct sandbox *s, const char *fmt, ...)
@@ -47,10 +48,90 @@ static void end(struct sandbox *s, const char *limit)
 	box_abort(s, ETIMEDOUT, s->reason);
 }
 
+static void on_deadline(struct timer *t);
+
+/* Only one that does not end has a time that stops. */
+static bool outlives(const struct sandbox *s)
+{
+	return !s->transient && strcmp(s->spec.timeout_action, "remove") != 0;
+}
+
+static bool sleeps(const struct sandbox *s)
+{
+	return s->state == BOX_PAUSED || s->state == BOX_SUSPENDED;
+}
+
+static void save(struct sandbox *s)
+{
+	struct err e = { 0 };
+
+	if (s->told && box_save(s, &e) < 0)
+		log_warn("sandbox=%s %s, ignoring", s->id, e.msg);
+}
+
+void lifetime_asleep(struct sandbox *s)
+{
+	if (!outlives(s) || s->deadline_boot_ms == 0)
+		return;
+	timer_del(&s->api->loop, &s->deadline);
+	s->deadline_boot_ms = s->deadline_wall_ms = 0;
+	save(s);
+}
+
+void lifetime_awake(struct sandbox *s)
+{
+	if (!outlives(s) || s->deadline_boot_ms > 0 || s->spec.timeout_ms == 0)
+		return;
+	lifetime_start(s);
+	save(s);
+}
+
+void lifetime_changed(struct sandbox *s, bool timeout)
+{
+	if (timeout || sleeps(s))
+		lifetime_start(s);
+	if (sleeps(s))
+		lifetime_asleep(s);
+}
+
+/* Now, or when it is in a state for it. */
+static void put_to_sleep(struct sandbox *s)
+{
+	struct err e = { 0 };
+
+	if (sleeps(s)) {
+		lifetime_asleep(s);
+		return;
+	}
+	timer_set(&s->api->loop, &s->deadline, SLEEP_RETRY_MS, on_deadline);
+	if (s->state != BOX_RUNNING || s->pause.call.busy || s->restart.busy)
+		return;
+	log_info("sandbox=%s its time is over, timeout-action=%s", s->id,
+		 s->spec.timeout_action);
+	if (strcmp(s->spec.timeout_action, "pause") == 0) {
+		box_pause_because(s, "timeout");
+		return;
+	}
+	if (box_suspend(s, NULL, &e) < 0)
+		log_warn("sandbox=%s %s, trying again", s->id, e.msg);
+	else
+		audit_add(s->api,
+			  &(struct audit){ .type = "sandbox.suspend",
+					   .box = s,
+					   .data = json_pack("{s:s}", "reason",
+							     "timeout") });
+}
+
 static void on_deadline(struct timer *t)
 {
 	struct sandbox *s = container_of(t, struct sandbox, deadline);
 
+	if (s->state == BOX_ENDING)
+		return;
+	if (outlives(s)) {
+		put_to_sleep(s);
+		return;
+	}
 	box_reason(s, "its time is over: timeout of %.10g s",
 		   (double)s->spec.timeout_ms / 1000);
 	end(s, "timeout");
@@ -111,7 +192,7 @@ static bool budget_used(const struct sandbox *s)
 static void idle(struct sandbox *s)
 {
 	if (strcmp(s->spec.idle_action, "pause") == 0) {
-		box_pause_idle(s);
+		box_pause_because(s, "idle");
 		return;
 	}
 	box_reason(s, "idle for %.10g s", (double)s->spec.idle_ms / 1000);

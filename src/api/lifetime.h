@@ -4,6 +4,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -14,8 +15,16 @@ struct sandbox;
 /* Why it ends, for its clients and for later; the first reason stays. */
 void box_reason(struct sandbox *s, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
-/* Its time counts from now; also when it was changed. */
+/* Its time counts from now. */
 void lifetime_start(struct sandbox *s);
+/* Its spec says something else: about the time itself, or what comes then. */
+void lifetime_changed(struct sandbox *s, bool timeout);
+/*
+ * It is paused or suspended, or runs again. The time of one that does not end
+ * with it stops then, and counts anew.
+ */
+void lifetime_asleep(struct sandbox *s);
+void lifetime_awake(struct sandbox *s);
 /* It goes on as the registry says. */
 void lifetime_resume(struct sandbox *s);
 /* Looks at new figures of its meter: it may be over. */

@@ -73,6 +73,7 @@ static void paused(struct sandbox *s, uint64_t mem_bytes)
 	s->state = BOX_PAUSED;
 	p->since_ms = clock_wall_ms();
 	p->mem_bytes = mem_bytes;
+	lifetime_asleep(s);
 	meter_plan(s);
 	note(s, "sandbox.pause",
 	     json_pack("{s:I}", "memory_bytes", (json_int_t)p->mem_bytes));
@@ -88,6 +89,7 @@ static void awake(struct sandbox *s)
 	s->api->metrics.wakes++;
 	/* Not idle, and what it used before is not held against it. */
 	box_touch(s);
+	lifetime_awake(s);
 	s->meter.mark_ms = 0;
 	meter_plan(s);
 	if (since == 0 || now < since)
@@ -249,9 +251,9 @@ void box_wake(struct sandbox *s, struct pause_waiter *w)
 	settle(s);
 }
 
-void box_pause_idle(struct sandbox *s)
+void box_pause_because(struct sandbox *s, const char *reason)
 {
-	const struct pause_cause why = { .reason = "idle" };
+	const struct pause_cause why = { .reason = reason };
 
 	if (s->state == BOX_RUNNING && !s->pause.call.busy && !s->restart.busy)
 		ask(s, WARDEN_PAUSE, &why);

@@ -26,7 +26,7 @@ struct sandbox;
 
 /* Why, and who wants it: for the log. */
 struct pause_cause {
-	const char *reason;  /* "asked", "idle", "request" */
+	const char *reason;  /* "asked", "idle", "timeout", "request" */
 	struct identity who; /* with a name, or the daemon by itself */
 	char request_id[HTTP_REQUEST_ID];
 };
@@ -60,7 +60,7 @@ void pause_because(struct pause_cause *to, const char *reason,
 void box_pause(struct sandbox *s, struct pause_waiter *w);
 void box_wake(struct sandbox *s, struct pause_waiter *w);
 /* The same with nobody who waits. */
-void box_pause_idle(struct sandbox *s);
+void box_pause_because(struct sandbox *s, const char *reason);
 void box_wake_now(struct sandbox *s, const struct identity *who,
 		  const char *request_id);
 /* Would a request have to wait for it? */

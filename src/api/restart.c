@@ -68,6 +68,7 @@ static void begin(struct sandbox *s, struct box_waiter *w)
 static void now_suspended(struct sandbox *s, const struct err *e)
 {
 	s->state = BOX_SUSPENDED;
+	lifetime_asleep(s);
 	volumes_detached(s);
 	meter_stop(s, NULL);
 	box_count(s, false);
@@ -151,6 +152,7 @@ static void settled(struct sandbox *s)
 {
 	struct err e = { 0 };
 
+	lifetime_awake(s);
 	if (write_row(s, "", s->base, NULL, &e) < 0) {
 		not_up(s, &e);
 		return;

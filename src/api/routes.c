@@ -37,6 +37,8 @@ const struct route *const all_routes[] = {
 	approval_routes,
 	policy_routes,
 	e2b_sandbox_routes,
+	e2b_list_routes,
+	e2b_life_routes,
 	mcp_routes,
 	e2b_build_routes,
 	e2b_template_routes,

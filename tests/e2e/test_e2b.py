@@ -9,6 +9,13 @@ import harness
 class Sandboxes(clients.Case):
     CONF = {"domain": "box.test"}
 
+    def environment(self):
+        def make(*args):
+            return self.i.cli("key", "create", *args, check=0).out.strip()
+        return {**super().environment(),
+                "CARREL_READ_KEY": make("--scope", "read"),
+                "CARREL_OTHER_KEY": make("--project", "other")}
+
 
 if __name__ == "__main__":
     harness.main()

@@ -237,6 +237,42 @@ class WithoutWarden(Asking, harness.unittest.TestCase):
         wait_for("it is paused again", lambda: self.state(box) == "paused",
                  10 * SLOW)
 
+    def test_timeout(self):
+        box = self.i.create(timeout=1, **{"timeout-action": "pause"})
+        wait_for("it is paused", lambda: self.state(box) == "paused", 10 * SLOW)
+        reason, = [e["data"]["reason"] for e in wait_for(
+            "the log has it", lambda: self.entries(box, "sandbox.pause"))]
+        self.assertEqual(reason, "timeout")
+        shown = self.i.api("GET", f"/v1/sandboxes/{box}").json
+        self.assertEqual(shown["expires_at"], None)
+        self.resume(box)
+        wait_for("its time counts anew", lambda: self.state(box) == "paused",
+                 10 * SLOW)
+        r = self.i.api("PATCH", f"/v1/sandboxes/{box}", json.dumps(
+            {"timeout": 600}))
+        self.assertEqual(r.json["expires_at"], None)
+        self.resume(box)
+        shown = self.i.api("GET", f"/v1/sandboxes/{box}").json
+        self.assertNotEqual(shown["expires_at"], None)
+        r = self.i.api("PATCH", f"/v1/sandboxes/{box}", json.dumps(
+            {"timeout": 1, "timeout-action": "remove"}))
+        self.assertEqual(r.status, 200, r)
+        wait_for("its end", lambda: self.state(box) == "ended", 10 * SLOW)
+
+    def test_timeout_over_a_restart(self):
+        box = self.i.create(timeout=1, **{"timeout-action": "pause"})
+        wait_for("it is paused", lambda: self.state(box) == "paused", 10 * SLOW)
+        self.i.kill()
+        self.i.start()
+        j = self.i.api("GET", f"/v1/sandboxes/{box}").json
+        self.assertEqual((j["state"], j["expires_at"]), ("paused", None))
+        self.assertEqual(self.run_in(box, "echo", "hi").status, 200)
+        j = self.i.api("GET", f"/v1/sandboxes/{box}").json
+        self.assertNotEqual(j["expires_at"], None)
+        bad = self.i.api("POST", "/v1/sandboxes", json.dumps(
+            {"timeout-action": "explode"}))
+        self.assertEqual(bad.status, 400, bad)
+
     def test_a_timeout_goes_on(self):
         box = self.i.create(timeout=1)
         self.pause(box)
@@ -729,6 +765,15 @@ class Real(Asking, harness.Case):
         self.assertEqual(self.i.sh("disk", "cat /home/user/note").out, "kept\n")
         r = self.i.api("GET", f"/v1/sandboxes/{box}/processes")
         self.assertNotIn("sleep", [p["tag"] for p in r.json["processes"]])
+
+    def test_only_the_disk_is_left_in_time(self):
+        box = self.i.create(timeout=2, **{"timeout-action": "suspend"})
+        self.i.sh(box, "echo kept > /home/user/note")
+        wait_for("it is suspended", lambda: self.state(box) == "suspended",
+                 20 * SLOW)
+        self.assertEqual(self.i.sh(box, "cat /home/user/note").out, "kept\n")
+        shown = self.i.api("GET", f"/v1/sandboxes/{box}").json
+        self.assertNotEqual(shown["expires_at"], None)
 
     def storm(self, seed, boxes, until):
         """One of many who pause, use and roll back the same sandboxes."""

@@ -3,7 +3,7 @@
  * want to see again, is kept in the member `client` of the spec:
  *
  *	{"e2b": {"template", "alias", "metadata", "autoResume", "network",
- *		 "allowInternetAccess", "volumeMounts"}}
+ *		 "allowInternetAccess", "volumeMounts", "timeoutAction"}}
  *
  * What is not understood is refused: an option that is silently dropped may
  * be the one that was to keep something in.
@@ -14,17 +14,20 @@
 
 #include "api/api.h"
 #include "api/e2b/e2b.h"
+#include "api/e2b/network.h"
 #include "api/e2b/sandbox.h"
+#include "api/e2b/template.h"
 #include "base/auto.h"
 #include "spec/check.h"
 
-enum { TIMEOUT_MAX_S = 366 * 86400 };
+enum { TIMEOUT_MAX_S = 366 * 86400, MASK_MAX = 200 };
 
 /* One member of the body: `kept` is the client's object. */
 struct make {
 	struct api *api;
 	const struct identity *who;
 	json_t *spec, *kept; /* what is made */
+	struct e2b_template *template;
 	bool pause, disk_only;
 };
 
@@ -55,21 +58,16 @@ static int take_unsupported(struct make *m, json_t *v, struct err *e)
 
 static int take_template(struct make *m, json_t *v, struct err *e)
 {
-	const char *ref = json_string_value(v);
-	struct err none = { 0 };
+	struct e2b_template *t = m->template;
 
 	if (!is_text(v))
 		return err_set(e, EINVAL, "not a string");
-	json_object_set(m->kept, "template", v);
-	if (strcmp(ref, "base") == 0 || *ref == '\0')
-		return 0;
-	if (strcmp(ref, "code-interpreter-v1") == 0)
-		ref = "code-interpreter";
-	json_object_set_new(m->spec,
-			    snapshot_find(m->api, m->who, ref, &none)
-				    ? "snapshot"
-				    : "image",
-			    json_string(ref));
+	if (e2b_template_image(m->api, m->who, json_string_value(v), m->spec, t,
+			       e) < 0)
+		return -e->code;
+	json_object_set_new(m->kept, "template", json_string(t->id));
+	if (*t->alias)
+		json_object_set_new(m->kept, "alias", json_string(t->alias));
 	return 0;
 }
 
@@ -113,22 +111,11 @@ static int take_internet(struct make *m, json_t *v, struct err *e)
 	return 0;
 }
 
-/* Values of headers are secrets, and not kept here. */
 static int take_network(struct make *m, json_t *v, struct err *e)
 {
-	static const char *const shown[] = { "allowOut", "denyOut",
-					     "allowPublicTraffic",
-					     "maskRequestHost", "httpsPorts" };
-	json_t *kept = json_object();
 	const json_t *mask = json_object_get(v, "maskRequestHost");
 	const json_t *open = json_object_get(v, "allowPublicTraffic");
-	size_t i;
 
-	for (i = 0; i < ARRAY_LEN(shown); i++)
-		if (json_object_get(v, shown[i]))
-			json_object_set(kept, shown[i],
-					json_object_get(v, shown[i]));
-	json_object_set_new(m->kept, "network", kept);
 	if (!json_is_object(v))
 		return err_set(e, EINVAL, "not an object");
 	if (json_object_get(v, "egressProxy"))
@@ -136,12 +123,12 @@ static int take_network(struct make *m, json_t *v, struct err *e)
 			       "egressProxy: not supported here: leave it out");
 	if (open && !json_is_boolean(open))
 		return err_set(e, EINVAL,
-			       "allowPublicTraffic: not true or "
-			       "false");
-	if (mask &&
-	    (!is_text(mask) || !http_is_value(json_string_value(mask)) ||
-	     json_string_length(mask) > 200))
+			       "allowPublicTraffic: not true or false");
+	if (mask && !(is_text(mask) && json_string_length(mask) <= MASK_MAX &&
+		      http_is_value(json_string_value(mask))))
 		return err_set(e, EINVAL, "maskRequestHost: not a host");
+	/* Without the values of headers, which are secrets. */
+	json_object_set_new(m->kept, "network", e2b_network_shown(v));
 	return 0;
 }
 
@@ -308,14 +295,18 @@ static int fill(struct make *m, const json_t *body, unsigned timeout_s,
 	json_object_set_new(m->spec, "timeout", json_real(timeout));
 	json_object_set_new(m->spec, "timeout-action",
 			    json_string(action_of(m)));
+	json_object_set_new(m->kept, "timeoutAction",
+			    json_string(action_of(m)));
 	return 0;
 }
 
 json_t *e2b_spec(struct api *a, const struct identity *who, const json_t *body,
-		 unsigned timeout_s, struct err *e)
+		 unsigned timeout_s, struct e2b_template *template,
+		 struct err *e)
 {
 	struct make m = { .api = a,
 			  .who = who,
+			  .template = template,
 			  .spec = json_object(),
 			  .kept = json_object() };
 	int r = fill(&m, body, timeout_s, e);

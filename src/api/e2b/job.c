@@ -16,6 +16,8 @@ enum { TARGET_CAP = 512 };
 void e2b_job_free(struct e2b_job *j)
 {
 	inner_ask_close(&j->ask);
+	if (j->done)
+		j->done(j);
 	json_decref(j->body);
 	free(j);
 }
@@ -41,6 +43,13 @@ static int take_id(const char *arg, char out[ID_CAP])
 struct e2b_job *e2b_job(struct api *a, struct http_conn *c,
 			const struct call *call)
 {
+	return e2b_job_in(a, c, call, sizeof(struct e2b_job), NULL);
+}
+
+struct e2b_job *e2b_job_in(struct api *a, struct http_conn *c,
+			   const struct call *call, size_t size,
+			   void (*done)(struct e2b_job *j))
+{
 	struct e2b_job *j;
 	char msg[160], id[ID_CAP] = "";
 
@@ -50,8 +59,9 @@ struct e2b_job *e2b_job(struct api *a, struct http_conn *c,
 		e2b_fail(a, c, 404, msg);
 		return NULL;
 	}
-	j = xcalloc(1, sizeof(*j));
+	j = xcalloc(1, size);
 	j->api = a;
+	j->done = done;
 	j->conn = c;
 	j->who = call->who;
 	memcpy(j->id, id, ID_CAP);
@@ -107,9 +117,13 @@ struct sandbox *e2b_job_box(struct e2b_job *j)
 	struct err e = { 0 };
 	struct sandbox *s = box_find(j->api, &j->who, j->id, &e);
 
-	if (!s)
+	/* To them it has ended as soon as it is to. */
+	if (s && s->state == BOX_ENDING)
+		err_set(&e, ENOENT, "sandbox %s has ended: %s", s->id,
+			s->reason);
+	if (e.code)
 		e2b_job_err(j, &e);
-	return s;
+	return e.code ? NULL : s;
 }
 
 void e2b_job_fail(struct e2b_job *j, int status, const char *msg)

@@ -29,6 +29,7 @@ struct e2b_job {
 	bool flag;       /* the same */
 
 	/* Private. */
+	void (*done)(struct e2b_job *j);
 	struct inner_ask ask;
 	void (*on_body)(struct e2b_job *j);
 	void (*then)(struct e2b_job *j, int status, json_t *answer);
@@ -40,6 +41,13 @@ struct e2b_job {
  */
 struct e2b_job *e2b_job(struct api *a, struct http_conn *c,
 			const struct call *call);
+/*
+ * The same as the first member of something larger, of `size` zeroed bytes;
+ * `done` ends the rest of it, whenever the job ends.
+ */
+struct e2b_job *e2b_job_in(struct api *a, struct http_conn *c,
+			   const struct call *call, size_t size,
+			   void (*done)(struct e2b_job *j));
 void e2b_job_free(struct e2b_job *j);
 /* Reads the body, which may be missing. */
 void e2b_job_body(struct e2b_job *j, void (*on_body)(struct e2b_job *j));

@@ -135,19 +135,18 @@ static const struct envd_route *find_envd(const struct http_head *h,
 	return NULL;
 }
 
-static int may_envd(struct api *a, const struct http_head *h,
-		    const struct envd_route *r, const struct sandbox *s,
-		    struct err *e)
+static int may_envd(struct api *a, const struct http_head *h, unsigned flags,
+		    const struct sandbox *s, struct err *e)
 {
 	const char *token = http_header(h, "x-access-token");
 
-	if (r->flags & ENVD_OPEN)
+	if (flags & ENVD_OPEN)
 		return 0;
 	if (token && e2b_token_opens(a, s->id, token))
 		return 0;
 	if (token)
 		return err_set(e, EACCES, "the access token is not valid");
-	if ((r->flags & ENVD_SIGNED) && e2b_is_signed(h))
+	if ((flags & ENVD_SIGNED) && e2b_is_signed(h))
 		return e2b_signature_opens(a, s->id, h, e);
 	return err_set(e, EACCES,
 		       "an access token is needed: send X-Access-Token");
@@ -198,14 +197,16 @@ static void to_envd(struct api *a, struct http_conn *c, const struct call *call,
 	bool known;
 
 	r = find_envd(h, &known);
+	/* Who has no token is not told either what there is. */
+	if (may_envd(a, h, r ? r->flags : 0, s, &e) < 0 ||
+	    take_user(h, ec.user, &e) < 0) {
+		e2b_fail_err(a, c, &e);
+		return;
+	}
 	if (!r) {
 		e2b_fail(a, c, known ? 405 : 404,
 			 known ? "this path takes another method"
 			       : "no such path");
-		return;
-	}
-	if (may_envd(a, h, r, s, &e) < 0 || take_user(h, ec.user, &e) < 0) {
-		e2b_fail_err(a, c, &e);
 		return;
 	}
 	if ((r->flags & ENVD_ASLEEP) || is_up(a, c, call, s))

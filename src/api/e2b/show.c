@@ -10,7 +10,7 @@
 /* One that has no end: a time that all clients can read. */
 #define NEVER "9999-12-31T23:59:59.999Z"
 
-static const char *template_of(const struct sandbox *s)
+const char *e2b_template_of(const struct sandbox *s)
 {
 	const char *t =
 		json_string_value(json_object_get(e2b_kept(s), "template"));
@@ -70,7 +70,7 @@ json_t *e2b_sandbox_json(struct api *a, struct http_conn *c,
 	e2b_token(a, s->id, token);
 	e2b_traffic_token(a, s->id, traffic);
 	j = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s?, s:o}", "sandboxID",
-		      s->id, "templateID", template_of(s), "clientID",
+		      s->id, "templateID", e2b_template_of(s), "clientID",
 		      s->project, "envdVersion", E2B_ENVD_VERSION,
 		      "envdAccessToken", token, "trafficAccessToken",
 		      is_private(s) ? traffic : NULL, "domain",
@@ -97,11 +97,12 @@ json_t *e2b_listed_json(const struct sandbox *s)
 	const json_t *kept = e2b_kept(s), *metadata = e2b_metadata(s);
 	json_t *j = json_pack(
 		"{s:s, s:s, s:s, s:o, s:o, s:s, s:I, s:I, s:I, s:s, s:o}",
-		"sandboxID", s->id, "templateID", template_of(s), "clientID",
-		s->project, "startedAt", json_time(s->created_ms), "endAt",
-		end_json(s), "state", e2b_is_paused(s) ? "paused" : "running",
-		"cpuCount", (json_int_t)((spec->cpus_milli + 999) / 1000),
-		"memoryMB", (json_int_t)(spec->mem_bytes >> 20), "diskSizeMB",
+		"sandboxID", s->id, "templateID", e2b_template_of(s),
+		"clientID", s->project, "startedAt", json_time(s->created_ms),
+		"endAt", end_json(s), "state",
+		e2b_is_paused(s) ? "paused" : "running", "cpuCount",
+		(json_int_t)((spec->cpus_milli + 999) / 1000), "memoryMB",
+		(json_int_t)(spec->mem_bytes >> 20), "diskSizeMB",
 		(json_int_t)(spec->disk_bytes >> 20), "envdVersion",
 		E2B_ENVD_VERSION, "metadata",
 		metadata ? json_deep_copy(metadata) : json_object());
@@ -115,7 +116,8 @@ json_t *e2b_detail_json(struct api *a, struct http_conn *c,
 			const struct sandbox *s)
 {
 	const json_t *kept = e2b_kept(s);
-	bool pauses = strcmp(s->spec.timeout_action, "remove") != 0;
+	const char *action =
+		json_string_value(json_object_get(kept, "timeoutAction"));
 	char token[E2B_TOKEN_CAP];
 	json_t *j = e2b_listed_json(s);
 
@@ -125,7 +127,11 @@ json_t *e2b_detail_json(struct api *a, struct http_conn *c,
 	json_object_set_new(j, "domain", domain_json(a, c));
 	json_object_set_new(
 		j, "lifecycle",
-		json_pack("{s:s, s:b}", "onTimeout", pauses ? "pause" : "kill",
+		json_pack("{s:s, s:b}", "onTimeout",
+			  strcmp(action ? action : s->spec.timeout_action,
+				 "remove") == 0
+				  ? "kill"
+				  : "pause",
 			  "autoResume",
 			  json_is_true(json_object_get(kept, "autoResume"))));
 	set_copy(j, "network", json_object_get(kept, "network"));
