@@ -66,6 +66,8 @@ extern const struct route merge_routes[];
 /* E2B's control plane: e2b/h_*.c. */
 extern const struct route e2b_sandbox_routes[], e2b_list_routes[],
 	e2b_life_routes[];
+extern const struct route e2b_snapshot_routes[], e2b_fork_routes[],
+	e2b_metrics_routes[], e2b_logs_routes[], e2b_network_routes[];
 extern const struct route mcp_routes[];
 extern const struct route e2b_build_routes[], e2b_template_routes[];
 /* All of them, ends at NULL. */

@@ -39,6 +39,7 @@ static void box_free(struct deferred *d)
 
 	box_drop_spec(s);
 	agent_done(&s->agent);
+	free(s->samples);
 	free(s);
 }
 

@@ -76,6 +76,7 @@ struct sandbox {
 	uint64_t output_bytes; /* that its agent has sent, of all processes */
 	struct timer deadline;
 	struct meter meter;
+	struct samples *samples; /* or NULL */
 	struct warden_call call; /* launch, then kill */
 	struct agent_link agent;
 	struct pause pause;

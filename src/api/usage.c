@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "api/api.h"
+#include "api/samples.h"
 #include "base/clock.h"
 #include "registry/gate.h"
 
@@ -173,6 +174,7 @@ void meter_add(struct sandbox *s, const struct sandbox_use *u)
 	if (s->meter.at_ms == 0 || s->meter.stopped)
 		return;
 	add_up(&s->meter, u);
+	samples_note(s);
 	flush_in(s->api, FLUSH_MS);
 	lifetime_check(s);
 }
