@@ -44,7 +44,7 @@
 
 enum {
 	BODY_MAX = 256 * 1024, /* of a JSON body */
-	JSON_DEPTH_MAX = 8,
+	JSON_DEPTH_MAX = 12,
 	RELAYS_MAX = 4096, /* upgraded connections at once */
 	IMPORTS_MAX = 4,   /* images being filled at once */
 };
