@@ -102,6 +102,23 @@ test('snapshots by name', async () => {
 	assert.equal((await get('/snapshots?nextToken=x')).status, 400);
 });
 
+test('a snapshot outlives its sandbox, and is removed once', async () => {
+	const s = await create({ timeoutMs: 60000 });
+	const { snapshotId } = await s.createSnapshot();
+	await s.kill();
+	const list = await all(Sandbox.listSnapshots());
+	assert.ok(list.some((x) => x.snapshotId === snapshotId));
+	assert.equal(await Sandbox.deleteSnapshot(snapshotId), true);
+	assert.equal(await Sandbox.deleteSnapshot(snapshotId), false);
+	await assert.rejects(Sandbox.create(snapshotId, { timeoutMs: 5000 }));
+});
+
+test('a part of an id removes nothing', async () => {
+	const part = snapshot.snapshotId.slice(0, 8);
+	assert.equal(await Sandbox.deleteSnapshot(part), false);
+	assert.equal(await Sandbox.deleteSnapshot(gone), false);
+});
+
 test('a snapshot of nothing', async () => {
 	await assert.rejects(Sandbox.createSnapshot(gone), SandboxNotFoundError);
 	await assert.rejects(Sandbox.createSnapshot('no-id'),

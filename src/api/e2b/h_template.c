@@ -6,6 +6,7 @@
 #include "api/api.h"
 #include "api/e2b/asked.h"
 #include "api/e2b/e2b.h"
+#include "api/e2b/snapshot.h"
 #include "api/e2b/template.h"
 #include "api/reply.h"
 #include "api/routes.h"
@@ -336,7 +337,7 @@ static void h_remove(struct api *a, struct http_conn *c,
 
 	if (t)
 		remove_template(a, c, call, t);
-	else
+	else if (!e2b_snapshot_delete(a, c, call, call->arg[0]))
 		e2b_fail_err(a, c, &e);
 }
 
