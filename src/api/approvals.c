@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/access.h"
 #include "api/api.h"
 #include "api/gate_link.h"
 #include "api/json_text.h"
@@ -29,7 +30,7 @@ unsigned approvals_count(const struct api *a)
 	unsigned count = 0;
 
 	for (n = all->next; n != all; n = n->next)
-		count++;
+		count += !container_of(n, struct approval, node)->denied;
 	return count;
 }
 
@@ -95,7 +96,8 @@ json_t *approval_json(struct api *a, const struct approval *p)
 	put_place(p, &url);
 	buf_puts(&url, p->path);
 	return json_pack(
-		"{s:I, s:s, s:s?, s:s, s:o, s:o, s:s, s:I, s:o, s:I, s:o, s:o}",
+		"{s:I, s:s, s:s?, s:s, s:o, s:o, s:s, s:I, s:o, s:I, s:o, s:o, "
+		"s:s*}",
 		"number", (json_int_t)p->number, "sandbox", p->sandbox, "name",
 		s && *s->spec.name ? s->spec.name : NULL, "project", p->project,
 		"method", json_lossy(p->method, strlen(p->method)), "url",
@@ -103,14 +105,15 @@ json_t *approval_json(struct api *a, const struct approval *p)
 		"port", (json_int_t)p->port, "part",
 		json_lossy(p->part, strlen(p->part)), "line",
 		(json_int_t)p->line, "asked_at", json_time(p->asked_ms),
-		"expires_at", json_time(p->asked_ms + a->conf.ask_timeout_ms));
+		"expires_at", json_time(p->asked_ms + a->conf.ask_timeout_ms),
+		"reason", *p->reason ? p->reason : NULL);
 }
 
 /* --- answers --- */
 
 bool approval_waits(const struct approval *p)
 {
-	return p->at_door > 0 && !p->unheard;
+	return p->ahead ? !p->denied : p->at_door > 0 && !p->unheard;
 }
 
 static void send_answer(struct approval *p, bool allow)
@@ -120,15 +123,22 @@ static void send_answer(struct approval *p, bool allow)
 				    .allow = allow };
 
 	/* A door that started anew gives the same numbers to others. */
-	if (approval_waits(p))
+	if (!p->ahead && approval_waits(p))
 		gate_send(p->link, &m, NULL, 0);
 }
 
-static bool same_place(const struct approval *p, const struct approval *q)
+bool approval_same_place(const struct approval *p, const struct approval *q)
 {
 	return p->port == q->port && strcmp(p->sandbox, q->sandbox) == 0 &&
 	       strcmp(p->scheme, q->scheme) == 0 &&
 	       strcmp(p->host, q->host) == 0;
+}
+
+static void conclude(struct approval *p, bool allow)
+{
+	send_answer(p, allow);
+	if (!p->ahead || access_decided(p, allow))
+		forget(p);
 }
 
 void approval_answer(struct api *a, struct approval *p, bool allow, bool host)
@@ -138,13 +148,12 @@ void approval_answer(struct api *a, struct approval *p, bool allow, bool host)
 	list_each (n, next, &a->approvals.all) {
 		struct approval *q = approval_of(n);
 
-		if (!host || q == p || q->deciding || !same_place(p, q))
+		if (!host || q == p || q->deciding ||
+		    !approval_same_place(p, q))
 			continue;
-		send_answer(q, allow);
-		forget(q);
+		conclude(q, allow);
 	}
-	send_answer(p, allow);
-	forget(p);
+	conclude(p, allow);
 }
 
 /* --- what doors say --- */
@@ -163,6 +172,23 @@ static int new_number(struct api *a, uint64_t *out, struct err *e)
 	}
 	*out = p->next++;
 	return 0;
+}
+
+struct approval *approval_add(struct api *a, const struct approval *want,
+			      struct err *e)
+{
+	struct approval *p = xcalloc(1, sizeof(*p));
+
+	*p = *want;
+	if (new_number(a, &p->number, e) < 0) {
+		free(p);
+		return NULL;
+	}
+	p->api = a;
+	p->asked_ms = clock_wall_ms();
+	list_init(&p->waiters);
+	list_add(&a->approvals.all, &p->node);
+	return p;
 }
 
 /* The number that people know it by, when it had one from us. */

@@ -11,6 +11,7 @@
 
 #include "base/err.h"
 #include "base/list.h"
+#include "base/loop.h"
 #include "base/str.h"
 #include "policy/policy.h"
 #include "wire/gate.h"
@@ -22,6 +23,7 @@ struct sandbox;
 enum {
 	APPROVALS_MAX = 1024, /* of a door */
 	APPROVAL_PATH_CAP = 1100,
+	APPROVAL_REASON_CAP = 401,
 	APPROVAL_NUMBERS = 100, /* taken from the registry at once */
 };
 
@@ -37,6 +39,13 @@ struct approval {
 	uint64_t asked_ms; /* wall time, when we heard of it */
 	bool deciding;     /* somebody's answer is on its way to the log */
 	bool unheard;      /* its door went away since */
+	/* Asked for ahead of any request: no door holds it (api/access.h). */
+	bool ahead;
+	bool denied; /* and remembered until it expires */
+	char reason[APPROVAL_REASON_CAP];
+	struct api *api;
+	struct timer expiry;
+	struct list waiters;
 };
 
 struct approvals {
@@ -47,6 +56,11 @@ struct approvals {
 void approvals_init(struct api *a);
 unsigned approvals_count(const struct api *a);
 struct approval *approval_find(struct api *a, uint64_t number);
+/* One more, with a number; NULL: there is none to be had. */
+struct approval *approval_add(struct api *a, const struct approval *want,
+			      struct err *e);
+/* Of one sandbox, to one place? */
+bool approval_same_place(const struct approval *p, const struct approval *q);
 json_t *approval_json(struct api *a, const struct approval *p);
 /* Where it goes, as a line of policy: all of this host. */
 void approval_rule(const struct approval *p, struct buf *out);

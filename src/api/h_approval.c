@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/access.h"
 #include "api/api.h"
 #include "api/reply.h"
 #include "api/routes.h"
@@ -26,7 +27,8 @@ static void h_list(struct api *a, struct http_conn *c, const struct call *call)
 	list_each (n, next, &a->approvals.all) {
 		struct approval *p = container_of(n, struct approval, node);
 
-		if (who_sees(&call->who, p->project) && !p->deciding)
+		if (who_sees(&call->who, p->project) && !p->deciding &&
+		    !p->denied)
 			json_array_append_new(list, approval_json(a, p));
 	}
 	reply_json(a, c, 200, json_pack("{s:o}", "approvals", list));
@@ -82,7 +84,7 @@ static struct approval *find(struct decision_work *w, struct err *e)
 {
 	struct approval *p = approval_find(w->api, w->number);
 
-	if (p && who_sees(&w->who, p->project))
+	if (p && !p->denied && who_sees(&w->who, p->project))
 		return p;
 	err_set(e, ENOENT,
 		"no request %llu waits for an approval: it was decided, or "
@@ -101,6 +103,10 @@ static int grant(struct decision_work *w, const struct approval *p,
 	if (!s)
 		return err_set(e, ENOENT, "sandbox %s has ended", p->sandbox);
 	approval_rule(p, &rule);
+	if (p->ahead &&
+	    access_open(s, p, buf_str(&rule), &w->who,
+			w->conn ? http_request_id(w->conn) : NULL, e) < 0)
+		return -e->code;
 	r = grant_add(s, buf_str(&rule),
 		      w->for_ms ? clock_wall_ms() + w->for_ms : 0, w->who.name,
 		      e);
@@ -152,6 +158,11 @@ static void decide(struct decision_work *w, struct approval *p)
 		.data = data,
 	};
 
+	/* Nothing waits that could pass once. */
+	if (p->ahead && w->allow && !w->host) {
+		w->host = true;
+		w->for_ms = ACCESS_GRANT_MS;
+	}
 	if (w->allow)
 		json_object_set_new(
 			data, "for",
@@ -250,5 +261,8 @@ const struct route approval_routes[] = {
 	  "ApprovalList", 200 },
 	{ "POST", "/v1/approvals/{number}", h_decide, SCOPE_USE, 0,
 	  "Let a request pass, or deny it", NULL, "ApprovalAnswer", NULL, 204 },
+	{ "POST", "/v1/sandboxes/{id}/approvals", h_access, SCOPE_USE, 0,
+	  "Ask for access to a host, ahead of any request to it", NULL,
+	  "AccessAsk", "Access", 200 },
 	{ 0 },
 };

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/access.h"
 #include "api/api.h"
 #include "api/audit.h"
 #include "api/image_config.h"
@@ -95,6 +96,7 @@ static void drop(struct sandbox *s)
 	drive_door_close(s);
 	gate_box_down(s, true);
 	grants_forget(s);
+	access_forget(s);
 	volumes_detached(s);
 	list_del(&s->all);
 	list_del(&s->by_id);

@@ -22,8 +22,12 @@ static void row(struct table *t, const json_t *p)
 	show_id(p, "sandbox", id);
 	show_age(p, "asked_at", age);
 	show_until(p, "expires_at", left);
-	snprintf(rule, sizeof(rule), "%s, line %d", show_str(p, "part"),
-		 (int)json_integer_value(json_object_get(p, "line")));
+	if (json_object_get(p, "reason"))
+		snprintf(rule, sizeof(rule), "asked: %.180s",
+			 show_str(p, "reason"));
+	else
+		snprintf(rule, sizeof(rule), "%s, line %d", show_str(p, "part"),
+			 (int)json_integer_value(json_object_get(p, "line")));
 	table_row(t, cells);
 }
 
