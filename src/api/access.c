@@ -465,7 +465,8 @@ static int take_wish(struct access *x, const json_t *body,
 					    : "http");
 	if (u.scheme != SCHEME_TCP) {
 		snprintf(want->method, sizeof(want->method), "%s", method);
-		snprintf(want->path, sizeof(want->path), "%s", u.path);
+		if (str_copy(want->path, sizeof(want->path), u.path) < 0)
+			return err_set(e, EINVAL, "the URL is too long");
 	}
 	snprintf(want->host, sizeof(want->host), "%s", u.host);
 	snprintf(want->reason, sizeof(want->reason), "%s", reason);

@@ -18,7 +18,6 @@
 #include "base/list.h"
 
 struct approval;
-struct decision_maker;
 struct identity;
 struct sandbox;
 
