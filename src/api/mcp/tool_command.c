@@ -44,7 +44,8 @@ struct command {
 	json_t *exit; /* NULL: not yet */
 	char *error;
 	uint64_t began_ms;
-	bool ours; /* it ends with the call */
+	bool ours;  /* it ends with the call */
+	bool ended; /* of one that we look at: its exit is to come */
 	bool timed_out;
 	struct timer timeout, tick;
 	struct inner_ask kill;
@@ -257,8 +258,8 @@ static void on_event(struct command *c, json_t *ev)
 static bool is_enough(const struct command *c)
 {
 	return c->exit ||
-	       (!c->ours && !c->timeout.slot && c->next[0] >= c->want[0] &&
-		c->next[1] >= c->want[1]);
+	       (!c->ours && !c->ended && !c->timeout.slot &&
+		c->next[0] >= c->want[0] && c->next[1] >= c->want[1]);
 }
 
 static void on_data(struct task *t, const char *p, size_t n)
@@ -526,16 +527,16 @@ static void look_at(struct command *c, const json_t *p)
 {
 	AUTO(buf_done) struct buf target = { 0 };
 	json_int_t wait = task_int(&c->task, "wait_s", 0);
-	bool runs = !json_is_object(json_object_get(p, "exit"));
 	struct inner_request q = { .method = "GET" };
 
 	c->want[0] = member(p, "stdout_end");
 	c->want[1] = member(p, "stderr_end");
+	c->ended = json_is_object(json_object_get(p, "exit"));
 	wait = wait > WAIT_MAX_S ? WAIT_MAX_S : wait;
-	if (wait > 0 && runs) {
+	if (wait > 0 && !c->ended) {
 		timer_set(&c->task.api->loop, &c->timeout,
 			  (uint64_t)wait * 1000, never_mind);
-	} else if (runs && is_enough(c)) {
+	} else if (is_enough(c)) {
 		finish(c);
 		return;
 	}
