@@ -158,6 +158,11 @@ test('a key is shaped as old SDKs want it', () => {
 	assert.match(key, /^e2b_[0-9a-f]+$/);
 });
 
+test('what a client is told', () => {
+	assert.equal(process.env.E2B_SANDBOX_URL, process.env.E2B_API_URL);
+	assert.equal(process.env.E2B_DOMAIN, `box.test:${base.port}`);
+});
+
 test('no key', async () => {
 	const r = await raw('GET', '/v2/sandboxes');
 	assert.equal(r.status, 401);
