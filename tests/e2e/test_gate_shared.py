@@ -243,7 +243,7 @@ class Parsers(harness.Case):
         while got := s.recv(65536):
             out += got
         s.close()
-        return [json.loads(x) for x in re.findall(rb'\{"method".*?\}', out)]
+        return [json.loads(x) for x in re.findall(rb'X-Read: (.*)\r\n', out)]
 
     @staticmethod
     def python_reads(raw):
