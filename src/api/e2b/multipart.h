@@ -27,10 +27,11 @@ struct multipart {
 	const char *data;
 	size_t n;
 
+	struct buf in; /* what was fed and not told yet */
+
 	/* Private. */
 	char mark[MULTIPART_BOUNDARY_MAX + 8]; /* CRLF, "--" and boundary */
 	size_t mark_n;
-	struct buf in;
 	unsigned state;
 };
 
@@ -46,7 +47,7 @@ enum multipart_next {
 int multipart_init(struct multipart *m, const char *type,
 		   struct err *e) MUST_CHECK;
 void multipart_done(struct multipart *m);
-/* To be called when it said MORE (or END). */
+/* The caller bounds what is held: buf_len(&m->in). */
 void multipart_feed(struct multipart *m, const void *p, size_t n);
 /* An enum multipart_next; -EBADMSG, which stays. */
 int multipart_next(struct multipart *m, struct err *e) MUST_CHECK;

@@ -286,6 +286,10 @@ static void h_data(struct api *a, struct http_conn *c, const struct call *call)
 	struct call known = *call;
 	uint64_t port = 0;
 
+	if (!*call->arg[0] && e2b_is_signed(http_request(c))) {
+		e2b_fail(a, c, 401, "invalid signature");
+		return;
+	}
 	if (!s || !box_visible(s) || s->state == BOX_ENDING) {
 		e2b_not_found(a, c, call->arg[0]);
 		return;
