@@ -72,9 +72,9 @@ struct api {
 	struct boxes boxes;
 	struct ends ends;
 	struct ledger ledger;
-	struct list views;   /* view_job.h: those at work */
-	struct list merges;  /* merge.h: the same */
-	struct list replays; /* creates under way that have a key */
+	struct list views;        /* view_job.h: those at work */
+	struct list merges;       /* merge.h: the same */
+	struct list replays;      /* creates under way that have a key */
 	struct list e2b_watchers; /* e2b/envd_fs_poll.c */
 	struct images images;
 	struct snapshots snapshots;
