@@ -17,9 +17,26 @@ class Tools(clients.Case):
     def test_the_session_leaves_nothing(self):
         """The cases have run, and ended their session."""
         self.check_case("mcp_tools.test.mjs", "", "the log is a resource")
-        wait_for("its sandboxes go", lambda: len(
-            self.i.api("GET", "/v1/sandboxes").json["sandboxes"]) <= 1,
-            20 * SLOW)
+        wait_for("its sandboxes go", lambda: not self.boxes(), 20 * SLOW)
+
+    def boxes(self):
+        return [b["id"] for b in
+                self.i.api("GET", "/v1/sandboxes").json["sandboxes"]]
+
+    def test_what_is_others_stays_theirs(self):
+        """A session may go on in a sandbox that it did not make."""
+        box = self.i.create(name="theirs")
+        self.addCleanup(self.i.rm, box)
+        s = mcp.Session(self.i.sock)
+        s.tool("write_file", path="a", content="mine")
+        mine = json.loads(s.tool("sandbox_info")["content"][0]["text"])["id"]
+        s.tool("switch_sandbox", sandbox="theirs")
+        r = s.tool("fork")
+        copy = next(b for b in self.boxes() if b not in (box, mine))
+        self.addCleanup(self.i.rm, copy)
+        self.assertIn(copy, r["content"][0]["text"])
+        self.assertEqual(s.end(), 204)
+        self.assertEqual(set(self.boxes()), {box, copy})
 
 
 class Access(GateCase):

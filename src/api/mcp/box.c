@@ -56,11 +56,14 @@ static bool is_ours(const struct mcp_session *s, const char *id)
 
 void mcp_set_box(struct mcp_session *s, const char *id)
 {
-	if (!id_valid(id))
-		return;
-	if (is_ours(s, s->box.id) && !is_ours(s, id))
+	if (id_valid(id))
+		memcpy(s->box.id, id, ID_CAP);
+}
+
+void mcp_copied_box(struct mcp_session *s, const char *of, const char *id)
+{
+	if (id_valid(id) && is_ours(s, of))
 		own(s, id);
-	memcpy(s->box.id, id, ID_CAP);
 }
 
 /* --- those who wait for it --- */

@@ -89,9 +89,11 @@ void mcp_with_box(struct mcp_call *c,
 		  void (*then)(struct mcp_call *c, const char *box));
 /* The one it has; NULL: none yet. For what should not make one by itself. */
 const char *mcp_box(const struct mcp_session *s);
-/* Another one from now on: after a fork that the model chose to go on in. Both
- * end with the session, if the first one does. */
+/* Another one from now on: that the model chose to go on in. It is as much the
+ * session's as it was before. */
 void mcp_set_box(struct mcp_session *s, const char *id);
+/* A copy was made of one: it ends with the session, if that one does. */
+void mcp_copied_box(struct mcp_session *s, const char *of, const char *id);
 
 /* --- tables --- */
 

@@ -124,11 +124,6 @@ static void start_snapshots(struct mcp_call *c, const json_t *args)
 
 /* --- fork, switch_sandbox --- */
 
-static void go_on_in(struct task *t, const char *id)
-{
-	mcp_set_box(t->call->session, id);
-}
-
 static void on_forked(struct task *t, int status, json_t *answer)
 {
 	const json_t *list = json_object_get(answer, "sandboxes");
@@ -139,8 +134,9 @@ static void on_forked(struct task *t, int status, json_t *answer)
 		task_refused(t, "no fork was made", status, answer);
 		return;
 	}
+	mcp_copied_box(t->call->session, t->box, id);
 	if (here)
-		go_on_in(t, id);
+		mcp_set_box(t->call->session, id);
 	task_text(t,
 		  here ? "This session goes on in sandbox %s, a copy of %s. "
 			 "switch_sandbox goes back."
@@ -179,7 +175,7 @@ static void on_other(struct task *t, int status, json_t *answer)
 		task_error(t, "sandbox %s has ended", id);
 		return;
 	}
-	go_on_in(t, id);
+	mcp_set_box(t->call->session, id);
 	task_text(t, "This session goes on in sandbox %s.", id);
 }
 
@@ -396,7 +392,8 @@ const struct mcp_tool mcp_state_tools[] = {
 	  "Make a second sandbox that is a copy of this one: the disk as it is "
 	  "now, no processes. Try something in the copy without touching the "
 	  "original, or keep the copy as it is. With switch: true all later "
-	  "calls work in the copy.",
+	  "calls work in the copy. Copies of a sandbox that was made for this "
+	  "session end with the session.",
 	  "{\"type\":\"object\",\"properties\":{" NAME_SCHEMA(
 		  "A name of the copy") ",\"switch\":{\"type\":\"boolean\","
 					"\"default\":false,\"description\":"
