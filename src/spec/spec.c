@@ -81,8 +81,8 @@ const struct spec_field spec_fields[] = {
 	  .flags = SPEC_PATCH,
 	  AT(timeout_action),
 	  .arg = "ACTION",
-	  .help = "what happens then: remove, pause, or suspend, which keeps "
-		  "the disk alone; it counts anew when it is resumed" },
+	  .help = "what happens then: remove, pause, suspend (keeps the "
+		  "disk alone)" },
 	{ .name = "idle-timeout",
 	  .kind = SPEC_TIME,
 	  .flags = SPEC_PATCH,

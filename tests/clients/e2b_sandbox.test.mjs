@@ -564,6 +564,19 @@ test('a port by name, and variables', async () => {
 	assert.equal(r.text, 'hello from the env\n');
 });
 
+test('its variables', async () => {
+	const s = await serving();
+	const info = (await api('GET', `/sandboxes/${s.sandboxId}`)).json;
+	const at = { 'E2b-Sandbox-Id': s.sandboxId };
+	assert.equal((await raw('GET', '/envs', at)).status, 401);
+	assert.deepEqual((await raw('GET', '/envs',
+		{ ...at, 'X-Access-Token': info.envdAccessToken })).json, { WORD: 'from the env' });
+	assert.equal((await raw('POST', '/init',
+		{ ...at, 'X-Access-Token': info.envdAccessToken }, '{}')).status, 404);
+	assert.equal((await raw('DELETE', '/health',
+		{ ...at, 'X-Access-Token': info.envdAccessToken })).status, 405);
+});
+
 test('a port that is closed', async () => {
 	const s = await serving();
 	const r = await raw('GET', '/', { Host: s.getHost(8081) });
@@ -641,6 +654,22 @@ test('a scope that may only look', async () => {
 	assert.equal(r.status, 403);
 	assert.equal((await api('GET', '/v2/sandboxes', undefined,
 		{ 'X-API-Key': process.env.CARREL_READ_KEY })).status, 200);
+	// What opens the sandbox is not for those who look.
+	const { sandboxId } = await common();
+	const info = await api('GET', `/sandboxes/${sandboxId}`, undefined,
+		{ 'X-API-Key': process.env.CARREL_READ_KEY });
+	assert.equal(info.json.sandboxID, sandboxId);
+	assert.equal(info.json.envdAccessToken, undefined);
+	for (const [method, path, body] of [
+		['POST', `/v2/sandboxes/${sandboxId}/connect`, { timeout: 1 }],
+		['POST', `/sandboxes/${sandboxId}/pause`, {}],
+		['POST', `/sandboxes/${sandboxId}/timeout`, { timeout: 1 }],
+		['DELETE', `/sandboxes/${sandboxId}`]]) {
+		const no = await api(method, path, body,
+			{ 'X-API-Key': process.env.CARREL_READ_KEY });
+		assert.equal(no.status, 403, path);
+		assert.equal(no.json.code, 403);
+	}
 });
 
 test('another project sees none of it', async () => {

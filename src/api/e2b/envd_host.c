@@ -15,7 +15,17 @@ static void envd_health(struct api *a, struct http_conn *c,
 		e2b_not_found(a, c, s->id);
 }
 
+/* The variables of its processes, as far as its spec says them. */
+static void envd_envs(struct api *a, struct http_conn *c,
+		      const struct envd_call *call)
+{
+	const json_t *env = call->box->spec.env;
+
+	reply_json(a, c, 200, env ? json_deep_copy(env) : json_object());
+}
+
 const struct envd_route envd_host_routes[] = {
 	{ "GET", "/health", envd_health, ENVD_OPEN | ENVD_ASLEEP },
+	{ "GET", "/envs", envd_envs, 0 },
 	{ 0 },
 };

@@ -137,9 +137,20 @@ static void extend(struct e2b_job *j, const struct sandbox *s, const char *key,
 			    then, "/v1/sandboxes/%s", j->id);
 }
 
+/* The answer has tokens, whether something had to be done or not. */
+static bool may_connect(struct e2b_job *j)
+{
+	if (j->who.scope >= SCOPE_USE)
+		return true;
+	e2b_job_fail(j, 403,
+		     "the scope of this key is 'read', 'use' is "
+		     "needed");
+	return false;
+}
+
 static void connect_body(struct e2b_job *j)
 {
-	struct sandbox *s = e2b_job_box(j);
+	struct sandbox *s = may_connect(j) ? e2b_job_box(j) : NULL;
 	double seconds;
 
 	if (!s || take_seconds(j, "timeout", E2B_TIMEOUT_S, &seconds) < 0)

@@ -185,7 +185,7 @@ static void h_info(struct api *a, struct http_conn *c, const struct call *call)
 	struct sandbox *s = j ? e2b_job_box(j) : NULL;
 
 	if (s)
-		e2b_job_json(j, 200, e2b_detail_json(a, c, s));
+		e2b_job_json(j, 200, e2b_detail_json(a, c, &j->who, s));
 }
 
 static void on_killed(struct e2b_job *j, int status, json_t *answer)

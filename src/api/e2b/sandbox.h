@@ -31,9 +31,10 @@ int e2b_seconds(const json_t *body, const char *key, double fallback,
 /* "Sandbox": what create, connect and fork answer, with its tokens. */
 json_t *e2b_sandbox_json(struct api *a, struct http_conn *c,
 			 const struct sandbox *s);
-/* "SandboxDetail", and the shorter one of lists. */
+/* "SandboxDetail", and the shorter one of lists. Only who may use it gets to
+ * see its token. */
 json_t *e2b_detail_json(struct api *a, struct http_conn *c,
-			const struct sandbox *s);
+			const struct identity *who, const struct sandbox *s);
 json_t *e2b_listed_json(const struct sandbox *s);
 /* What its maker said about it; a borrowed object, or NULL. */
 const json_t *e2b_metadata(const struct sandbox *s);

@@ -113,7 +113,7 @@ json_t *e2b_listed_json(const struct sandbox *s)
 }
 
 json_t *e2b_detail_json(struct api *a, struct http_conn *c,
-			const struct sandbox *s)
+			const struct identity *who, const struct sandbox *s)
 {
 	const json_t *kept = e2b_kept(s);
 	const char *action =
@@ -122,7 +122,8 @@ json_t *e2b_detail_json(struct api *a, struct http_conn *c,
 	json_t *j = e2b_listed_json(s);
 
 	e2b_token(a, s->id, token);
-	json_object_set_new(j, "envdAccessToken", json_string(token));
+	if (who->scope >= SCOPE_USE)
+		json_object_set_new(j, "envdAccessToken", json_string(token));
 	OPENSSL_cleanse(token, sizeof(token));
 	json_object_set_new(j, "domain", domain_json(a, c));
 	json_object_set_new(
