@@ -161,7 +161,7 @@ extern const struct verb snapshot_verbs[];
 /* what is in them */
 verb_fn verb_cp, verb_port, verb_diff, verb_merge;
 /* what they use and do */
-verb_fn verb_top, verb_stats, verb_usage, verb_events;
+verb_fn verb_top, verb_stats, verb_usage, verb_events, verb_mcp;
 /* what they ask for */
 verb_fn verb_approvals, verb_approve, verb_deny;
 /* the installation */

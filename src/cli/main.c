@@ -248,6 +248,16 @@ const struct verb all_verbs[] = {
 	{ .name = "e2b",
 	  .sub = e2b_verbs,
 	  .help = "programs that speak to E2B, and this daemon" },
+	{ .name = "mcp",
+	  .fn = verb_mcp,
+	  .args = "[OPTIONS]",
+	  .help = "speak the Model Context Protocol over stdin and stdout",
+	  .notes = "For programs that start MCP servers: each session has a "
+		   "sandbox of its own, which is\nmade when it is first used. "
+		   "Over HTTP the same is at /mcp.",
+	  .examples = "claude mcp add " PRODUCT " -- " PRODUCT
+		      " mcp\tClaude Code\n" PRODUCT
+		      " mcp --sandbox work\twork in one that is there\n" },
 	{ .name = "events",
 	  .fn = verb_events,
 	  .args = "[OPTIONS]",

@@ -25,6 +25,24 @@ static struct sandbox *find(struct mcp_session *s, const char *ref)
 	return box_find(s->api, &s->who, ref, &e);
 }
 
+static void own(struct mcp_session *s, const char *id)
+{
+	if (s->box.n_ours < MCP_BOXES_MAX)
+		memcpy(s->box.ours[s->box.n_ours++], id, ID_CAP);
+}
+
+void mcp_box_adopt(struct mcp_session *s, const struct sandbox *box)
+{
+	const struct spec *spec = &box->spec;
+
+	own(s, box->id);
+	memcpy(s->box.id, box->id, ID_CAP);
+	if (spec->idle_ms == 0)
+		s->wishes.keep = MCP_KEEP;
+	else if (strcmp(spec->idle_action, "pause") == 0)
+		s->wishes.keep = MCP_PAUSE;
+}
+
 const char *mcp_box(const struct mcp_session *s)
 {
 	return *s->box.id ? s->box.id : NULL;
@@ -36,12 +54,6 @@ void mcp_box_touch(struct mcp_session *s)
 
 	if (box)
 		box_touch(box);
-}
-
-static void own(struct mcp_session *s, const char *id)
-{
-	if (s->box.n_ours < MCP_BOXES_MAX)
-		memcpy(s->box.ours[s->box.n_ours++], id, ID_CAP);
 }
 
 static bool is_ours(const struct mcp_session *s, const char *id)
@@ -128,8 +140,9 @@ static json_t *new_spec(const struct mcp_session *s)
 {
 	static const char *const actions[] = { "remove", "pause" };
 	const struct mcp_wishes *w = &s->wishes;
-	json_t *spec = json_pack("{s:{s:s}}", "labels", "mcp",
-				 *s->client ? s->client : "client");
+	json_t *spec = json_pack("{s:{s:s, s:s}}", "labels", "mcp",
+				 *s->client ? s->client : "client",
+				 MCP_SESSION_LABEL, s->id);
 
 	if (*w->image)
 		json_object_set_new(spec, "image", json_string(w->image));

@@ -121,7 +121,7 @@ static void tell_log(struct mcp_call *c, unsigned step)
 						  "Tool processing data",
 						  "Tool execution completed" };
 
-	mcp_log(c, 1, words[step]);
+	mcp_log(c, MCP_INFO, words[step]);
 }
 
 static void logging(struct mcp_call *c, const json_t *args)

@@ -269,7 +269,6 @@ json_t *mcp_initialize(struct mcp_session *s, const json_t *params)
 		json_is_string(v) ? mcp_version_of(json_string_value(v)) : -1;
 
 	s->version = known >= 0 ? (enum mcp_version)known : MCP_VERSIONS - 1;
-	s->log_level = 1; /* info */
 	take_client(s, params);
 	return json_pack("{s:s, s:o, s:{s:s, s:s, s:s}, s:s}",
 			 "protocolVersion", mcp_version_text(s->version),

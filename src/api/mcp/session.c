@@ -221,22 +221,16 @@ void mcp_session_touch(struct mcp_session *s)
 	s->touched_ms = clock_boot_ms();
 }
 
-struct mcp_session *mcp_session_new(struct api *a, const struct identity *who,
-				    const struct mcp_wishes *w, struct err *e)
+/* An `id` of its own, or one that it had. */
+static struct mcp_session *
+session_add(struct api *a, const struct identity *who, const char *id)
 {
-	struct mcp_session *s;
+	struct mcp_session *s = xcalloc(1, sizeof(*s));
 
-	if (make_room(a, who, e) < 0)
-		return NULL;
-	s = xcalloc(1, sizeof(*s));
-	if (id_make(s->id) < 0) {
-		free(s);
-		err_set(e, EIO, "no random bytes");
-		return NULL;
-	}
+	memcpy(s->id, id, ID_CAP);
 	s->api = a;
 	s->who = *who;
-	s->wishes = *w;
+	s->log_level = MCP_INFO;
 	list_init(&s->calls);
 	list_init(&s->streams);
 	list_init(&s->asks);
@@ -248,8 +242,60 @@ struct mcp_session *mcp_session_new(struct api *a, const struct identity *who,
 	return s;
 }
 
+struct mcp_session *mcp_session_new(struct api *a, const struct identity *who,
+				    const struct mcp_wishes *w, struct err *e)
+{
+	struct mcp_session *s;
+	char id[ID_CAP];
+
+	if (make_room(a, who, e) < 0)
+		return NULL;
+	if (id_make(id) < 0) {
+		err_set(e, EIO, "no random bytes");
+		return NULL;
+	}
+	s = session_add(a, who, id);
+	s->wishes = *w;
+	return s;
+}
+
+static bool was_made_for(const struct sandbox *box, const char *id)
+{
+	const json_t *label =
+		json_object_get(box->spec.labels, MCP_SESSION_LABEL);
+
+	return json_is_string(label) &&
+	       strcmp(json_string_value(label), id) == 0;
+}
+
+/* Its client came back after a restart of ours. */
+static struct mcp_session *find_again(struct api *a, const struct identity *who,
+				      const char *id, enum mcp_version v)
+{
+	struct mcp_session *s = NULL;
+	struct list *n, *next;
+	struct err e = { 0 };
+
+	if (!id_valid(id))
+		return NULL;
+	list_each (n, next, &a->boxes.all) {
+		struct sandbox *box = container_of(n, struct sandbox, all);
+
+		if (!box_visible(box) || !box_is_for(box, who) ||
+		    !was_made_for(box, id))
+			continue;
+		if (!s && make_room(a, who, &e) < 0)
+			return NULL;
+		if (!s)
+			s = session_add(a, who, id);
+		s->version = v;
+		mcp_box_adopt(s, box);
+	}
+	return s;
+}
+
 struct mcp_session *mcp_session_find(struct api *a, const struct identity *who,
-				     const char *id)
+				     const char *id, enum mcp_version v)
 {
 	struct list *n, *next;
 
@@ -260,7 +306,7 @@ struct mcp_session *mcp_session_find(struct api *a, const struct identity *who,
 		if (strcmp(s->id, id) == 0)
 			return is_of(s, who) ? s : NULL;
 	}
-	return NULL;
+	return find_again(a, who, id, v);
 }
 
 static void bury(struct deferred *d)

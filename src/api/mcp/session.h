@@ -7,9 +7,10 @@
  * `mcp_idle`; its sandbox is then removed, paused or kept, as was asked for.
  * One that was named (?sandbox=) is its owner's, and is left alone.
  *
- * Sessions live in memory. After a restart of this role clients begin new
- * ones; the sandboxes of the old ones end by their own idle time, which is
- * twice that of sessions.
+ * Sessions live in memory; a label of their sandbox has their id. After a
+ * restart of this role, one whose client comes back is found again by it. The
+ * sandboxes of the others end by their own idle time, which is twice that of
+ * sessions.
  */
 #pragma once
 
@@ -26,6 +27,7 @@
 
 struct http_conn;
 struct http_head;
+struct sandbox;
 
 enum {
 	MCP_PROJECT_MAX = 256,               /* sessions of a project */
@@ -104,9 +106,10 @@ void mcp_init(struct api *a);
 /* EUSERS: too many. Takes the content of `w`. */
 struct mcp_session *mcp_session_new(struct api *a, const struct identity *who,
 				    const struct mcp_wishes *w, struct err *e);
-/* The one with this id, if it is this identity's. */
+/* The one with this id, if it is this identity's. `v` counts when it has to be
+ * found again. */
 struct mcp_session *mcp_session_find(struct api *a, const struct identity *who,
-				     const char *id);
+				     const char *id, enum mcp_version v);
 void mcp_session_touch(struct mcp_session *s);
 /*
  * Stops all calls and ends all streams; the sandbox is dealt with. `c` (may be
@@ -116,7 +119,10 @@ void mcp_session_end(struct mcp_session *s, struct http_conn *c);
 
 /* --- box.c --- */
 
+#define MCP_SESSION_LABEL "mcp-session"
 void mcp_box_init(struct mcp_session *s);
+/* From a sandbox that was made for it, before a restart. */
+void mcp_box_adopt(struct mcp_session *s, const struct sandbox *box);
 /* The session is in use, and so is its sandbox. */
 void mcp_box_touch(struct mcp_session *s);
 /* The call does not wait any more. */
@@ -146,7 +152,7 @@ void mcp_tools_call(struct mcp_call *c, const json_t *params);
 
 /* --- what only some clients know --- */
 
-enum { MCP_LEVELS = 8 };
+enum { MCP_INFO = 1, MCP_LEVELS = 8 };
 /* A message for the client's log, while a call is under way. */
 void mcp_log(struct mcp_call *c, unsigned level, const char *text);
 /*

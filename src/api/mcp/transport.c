@@ -46,8 +46,17 @@ static bool check_fields(struct api *a, struct http_conn *c)
 static struct mcp_session *session_of(struct api *a, struct http_conn *c,
 				      const struct identity *who)
 {
-	const char *id = http_header(http_request(c), "Mcp-Session-Id");
-	struct mcp_session *s = id ? mcp_session_find(a, who, id) : NULL;
+	const struct http_head *h = http_request(c);
+	const char *id = http_header(h, "Mcp-Session-Id");
+	const char *version = http_header(h, "MCP-Protocol-Version");
+	struct mcp_session *s = NULL;
+
+	/* The first version with sessions had no such field. */
+	if (id)
+		s = mcp_session_find(
+			a, who, id,
+			version ? (enum mcp_version)mcp_version_of(version)
+				: MCP_2025_03_26);
 
 	if (s)
 		mcp_session_touch(s);
