@@ -17,6 +17,7 @@
 #include "api/disk_sync.h"
 #include "api/drive.h"
 #include "api/e2b/template.h"
+#include "api/e2b/volume.h"
 #include "api/ended.h"
 #include "api/event.h"
 #include "api/gate.h"
@@ -85,6 +86,7 @@ struct api {
 	struct drive drive;
 	struct volumes volumes;
 	struct templates templates; /* of the E2B API */
+	struct e2b_volumes e2b_volumes;
 	struct policies policies;
 	struct secrets secrets;
 	struct blobs blobs;

@@ -229,6 +229,7 @@ int main(int argc, char **argv)
 	ledger_init(a);
 	snapshots_init(a);
 	boxes_init(a);
+	e2b_volumes_init(a);
 	approvals_init(a);
 	mcp_init(a);
 	events_init(a);

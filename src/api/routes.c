@@ -47,6 +47,8 @@ const struct route *const all_routes[] = {
 	mcp_routes,
 	e2b_build_routes,
 	e2b_template_routes,
+	e2b_volume_routes,
+	e2b_volume_content_routes,
 	NULL,
 };
 /* clang-format on */

@@ -71,6 +71,7 @@ extern const struct route e2b_snapshot_routes[], e2b_fork_routes[],
 	e2b_metrics_routes[], e2b_logs_routes[], e2b_network_routes[];
 extern const struct route mcp_routes[];
 extern const struct route e2b_build_routes[], e2b_template_routes[];
+extern const struct route e2b_volume_routes[], e2b_volume_content_routes[];
 /* All of them, ends at NULL. */
 extern const struct route *const all_routes[];
 

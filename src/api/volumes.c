@@ -193,7 +193,8 @@ struct sandbox *volume_user(struct api *a, const struct volume *v)
 
 /* One that could not be together with this use of it. */
 static const struct sandbox *rival(struct api *a, const struct volume *v,
-				   bool read_only, const struct sandbox *self)
+				   const struct volume_mount *use,
+				   const struct sandbox *self)
 {
 	struct volume_mount m;
 	struct list *n, *next;
@@ -203,7 +204,9 @@ static const struct sandbox *rival(struct api *a, const struct volume *v,
 
 		if (s != self && s->state != BOX_SUSPENDED &&
 		    strcmp(s->project, v->project) == 0 &&
-		    wants(&s->spec, v->name, &m) && !(m.read_only && read_only))
+		    wants(&s->spec, v->name, &m) &&
+		    !(m.read_only && use->read_only) &&
+		    !(m.shared && use->shared))
 			return s;
 	}
 	return NULL;
@@ -233,11 +236,12 @@ int volumes_allow(struct api *a, const char *project, const struct spec *spec,
 				       "volume '%s' is not in the pool: is it "
 				       "the right one?",
 				       m.name);
-		other = rival(a, v, m.read_only, self);
+		other = rival(a, v, &m, self);
 		if (other)
 			return err_set(e, EBUSY,
 				       "sandbox %s has volume '%s'%s: one that "
-				       "may be written is for one sandbox",
+				       "may be written is for one sandbox, or "
+				       "for those who all say ':shared'",
 				       other->id, m.name,
 				       m.read_only ? " to write" : "");
 	}

@@ -10,7 +10,8 @@
  * back. It is left alone, and the log says so.
  *
  * A volume that a sandbox may write is that sandbox's alone while it has it;
- *any number may read one. A sandbox that is suspended has none.
+ * any number may read one, or share it when all of them say so. A sandbox that
+ * is suspended has none.
  */
 #pragma once
 

@@ -99,7 +99,8 @@ const struct verb volume_verbs[] = {
 	  .help = "make a volume and print its id",
 	  .notes = "A sandbox gets it with `create --volume NAME:/path`, or "
 		   "NAME:/path:ro only to read.\n"
-		   "One that may write it has it alone.",
+		   "One that may write it has it alone, unless all say "
+		   "NAME:/path:shared.",
 	  .examples = PRODUCT " volume create data --size 10G\n" PRODUCT
 			      " create --name work --volume data:/data\n" },
 	{ .name = "ls",

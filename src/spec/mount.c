@@ -57,7 +57,10 @@ int volume_mount_parse(const char *text, struct volume_mount *m)
 	text = colon + 1;
 	n = strlen(text);
 	m->read_only = ends_in(text, n, ":ro");
-	if (m->read_only || ends_in(text, n, ":rw"))
+	m->shared = ends_in(text, n, ":shared");
+	if (m->shared)
+		n -= strlen(":shared");
+	else if (m->read_only || ends_in(text, n, ":rw"))
 		n -= strlen(":ro");
 	if (n >= MOUNT_PATH_CAP)
 		return -EINVAL;

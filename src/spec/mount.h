@@ -1,4 +1,4 @@
-/* Volumes of a spec: "NAME:/path", "NAME:/path:ro" or "NAME:/path:rw". */
+/* Volumes of a spec: "NAME:/path", and ":rw", ":ro" or ":shared" behind it. */
 #pragma once
 
 #include <stdbool.h>
@@ -12,6 +12,7 @@ struct volume_mount {
 	char name[NAME_CAP];
 	char path[MOUNT_PATH_CAP]; /* absolute, without dots and a last '/' */
 	bool read_only;
+	bool shared; /* others may write it, too, who say so */
 };
 
 /* 0 or -EINVAL. */

@@ -80,6 +80,19 @@ class Volumes(harness.Case):
             self.i.rm(r)
         self.i.create(volumes=["data:/d"])
 
+    def test_shared(self):
+        self.make("data", size="64M")
+        one, two = [self.i.create(volumes=["data:/d:shared"])
+                    for _ in range(2)]
+        self.refused(409, volumes=["data:/d"])
+        self.refused(409, volumes=["data:/d:ro"])
+        self.assertEqual(self.i.sh(one, "echo x > /d/one").returncode, 0)
+        self.assertEqual(self.i.sh(two, "cat /d/one; echo y > /d/two").out,
+                         "x\n")
+        self.assertEqual(self.i.sh(one, "cat /d/two").out, "y\n")
+        self.i.rm(one)
+        self.i.rm(two)
+
     def test_specs(self):
         self.make("data", size="64M")
         self.make("more", size="64M")

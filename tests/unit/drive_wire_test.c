@@ -143,7 +143,9 @@ static void test_mounts(void)
 	CHECK_STR(m.path, "/a b");
 	CHECK(volume_mount_parse("d:/x:y:rw", &m) == 0 && !m.read_only);
 	CHECK_STR(m.path, "/x:y");
-	CHECK(volume_mount_parse("d:/devices", &m) == 0);
+	CHECK(volume_mount_parse("d:/x:shared", &m) == 0 && m.shared);
+	CHECK(!m.read_only && strcmp(m.path, "/x") == 0);
+	CHECK(volume_mount_parse("d:/devices", &m) == 0 && !m.shared);
 	for (i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
 		CHECK(volume_mount_parse(bad[i], &m) == -EINVAL);
 }
