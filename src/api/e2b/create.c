@@ -175,9 +175,10 @@ static int take_volumes(struct make *m, json_t *v, struct err *e)
 		    strchr(json_string_value(path), ':'))
 			return err_set(e, EINVAL,
 				       "not a list of names and paths");
-		json_array_append_new(
-			list, json_sprintf("%s:%s", json_string_value(name),
-					   json_string_value(path)));
+		json_array_append_new(list,
+				      json_sprintf("%s:%s:shared",
+						   json_string_value(name),
+						   json_string_value(path)));
 	}
 	json_object_set(m->kept, "volumeMounts", v);
 	return 0;

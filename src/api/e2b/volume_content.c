@@ -506,25 +506,39 @@ static void find_box(struct content *ct)
 		fail_err(ct, &e);
 }
 
-/* The volume in the path, if the token is its own. */
-static const struct volume *opened(struct api *a, struct http_conn *c,
-				   const struct call *call)
+/* Is it the token of the volume in the path? */
+static bool token_fits(struct api *a, struct http_conn *c, const char *id)
 {
 	static const char scheme[] = "Bearer ";
 	const char *given = http_header(http_request(c), "Authorization");
 	char want[PORT_MAC_CAP];
-	const struct volume *v;
 	bool fits;
 
 	if (!given || strncasecmp(given, scheme, strlen(scheme)) != 0)
-		return NULL;
+		return false;
 	given += strlen(scheme);
-	e2b_volume_token(a, call->arg[0], want);
+	e2b_volume_token(a, id, want);
 	fits = strlen(given) == strlen(want) &&
 	       CRYPTO_memcmp(given, want, strlen(want)) == 0;
 	explicit_bzero(want, sizeof(want));
-	v = fits ? volume_by_id(a, call->arg[0]) : NULL;
-	return v && !v->making && !v->removing ? v : NULL;
+	return fits;
+}
+
+/* NULL: it was answered why not. */
+static const struct volume *opened(struct api *a, struct http_conn *c,
+				   const struct call *call)
+{
+	const struct volume *v;
+
+	if (!token_fits(a, c, call->arg[0])) {
+		e2b_fail(a, c, 401, "this is not the token of the volume");
+		return NULL;
+	}
+	v = volume_by_id(a, call->arg[0]);
+	if (v && !v->making && !v->removing)
+		return v;
+	e2b_fail(a, c, 404, "the volume is gone");
+	return NULL;
 }
 
 /* Below the top: "..", which would lead out of it, is no name here. */
@@ -597,10 +611,8 @@ static struct content *content_new(struct api *a, struct http_conn *c,
 	struct err e = { 0 };
 	struct content *ct;
 
-	if (!v) {
-		e2b_fail(a, c, 401, "this is not the token of the volume");
+	if (!v)
 		return NULL;
-	}
 	ct = xcalloc(1, sizeof(*ct));
 	ct->api = a;
 	ct->conn = c;
