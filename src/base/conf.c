@@ -67,7 +67,7 @@ static const struct key {
 	TEXT_KEY(domain, ""),
 	TEXT_KEY(allowed_hosts, ""),
 	NUM_KEY("client_timeout", DURATION, client_timeout_ms, "30s"),
-	NUM_KEY("max_peer_connections", NUMBER, max_peer_connections, "256"),
+	NUM_KEY("max_peer_connections", NUMBER, max_peer_connections, "512"),
 	NUM_KEY("port_timeout", DURATION, port_timeout_ms, "5m"),
 	NUM_KEY("drive_size", SIZE, drive_bytes, "10G"),
 	NUM_KEY("drive_versions", NUMBER, drive_versions, "20"),
