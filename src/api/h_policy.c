@@ -266,6 +266,9 @@ const struct route policy_routes[] = {
 	  "Make or change a policy: text, or JSON; in force at once for all "
 	  "sandboxes that have it",
 	  project_query, "text/plain", "Policy", 200 },
+	{ "POST", "/v1/policy-test", h_policy_test, SCOPE_READ, ROUTE_ALONE,
+	  "What would become of a request", project_query, "PolicyTest",
+	  "Verdict", 200 },
 	{ "DELETE", "/v1/policies/{name}", h_remove, SCOPE_USE, ROUTE_ALONE,
 	  "Remove a policy that no sandbox has", project_query, NULL, NULL,
 	  204 },

@@ -50,7 +50,7 @@ struct route {
 handler_fn h_backup, h_sandbox_delete_all, h_image_put, h_process_list,
 	h_process_run, h_run_once, h_terminal, h_sandbox_update, h_fork, h_tree,
 	h_recording_list, h_recording_get, h_recording_delete, h_drive_copy,
-	h_access;
+	h_access, h_policy_test;
 handler_fn h_image_pull, h_image_push, h_image_export, h_image_save;
 extern const struct route_query kill_all_query[];
 

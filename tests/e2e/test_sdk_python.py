@@ -716,6 +716,25 @@ class Egress(GateCase):
         box = Sandbox.create(client=self.client, policy="mine",
                              rules=["deny * http://evil.test"])
         self.assertEqual(policies.list()[0].sandboxes, [box.id])
+        for url, method, verdict, part in (
+                ("http://api.test/a1", "GET", "allow", "policy mine"),
+                ("http://api.test/a1", "POST", "ask", "policy mine"),
+                ("http://evil.test/", "GET", "deny", "the sandbox's rules"),
+                ("http://else.test/", "GET", "deny", None)):
+            v = policies.test(url, method=method, sandbox=box)
+            self.assertEqual((v.verdict, v.part, v.observed),
+                             (verdict, part, False), url)
+        self.assertEqual(policies.test("http://api.test/b", policy="mine").line,
+                         2)
+        self.assertTrue(policies.test("http://x.test/", text="allow *").allowed)
+        box.update(observe=True)
+        self.assertTrue(policies.test("http://else.test/",
+                                      sandbox=box).observed)
+        for bad in ({}, {"policy": "mine", "text": ""}, {"text": "no rule"}):
+            with self.assertRaises(carrel.BadRequest):
+                policies.test("http://x.test/", **bad)
+        with self.assertRaises(NotFound):
+            policies.test("http://x.test/", policy="none")
         policies.set("mine", {"rules": []})
         box.kill()
         policies.remove("mine")

@@ -227,6 +227,7 @@ class Verdict(Record):
     part: str | None = None
     line: int | None = None
     rule: str | None = None
+    observed: bool = False
 
     @property
     def allowed(self) -> bool:
