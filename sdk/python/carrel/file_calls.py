@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from .data import Entry, FileEvent, Unpacked, Written
-from .errors import BadRequest, CarrelError
+from .errors import BadRequest, CarrelError, from_answer
 from .exchange import Bytes, Lines, Request, ask, get, open_reply, post
 from .sandbox_calls import At
 from .steps import Body, Closing, Flow
@@ -147,12 +147,17 @@ class Watch(Closing):
 
     def open(self) -> Flow[None]:
         while not self._ready:
-            j = yield from self._lines.next()
-            self._ready = j is None or j["type"] == "ready"
+            e = yield from self._event()
+            self._ready = e is None or e.type == "ready"
 
     def next(self) -> Flow[FileEvent | None]:
         yield from self.open()
+        return (yield from self._event())
+
+    def _event(self) -> Flow[FileEvent | None]:
         j = yield from self._lines.next()
+        if j and j["type"] == "error":
+            raise from_answer(500, j)
         return FileEvent.of(j) if j else None
 
     def close(self) -> None:
