@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "api/api.h"
+#include "api/e2b/e2b.h"
 #include "api/gate_link.h"
 #include "api/process.h"
 #include "api/secrets.h"
@@ -238,6 +239,8 @@ static void send_box(struct box_gate *g, uint32_t which, int *fds, int n_fds)
 	}
 	gate_send(g->link, &m, fds, n_fds);
 	gate_parts_done(&parts);
+	if (e2b_kept(s))
+		gate_send_self(g->link, s);
 	g->has = true;
 	g->dirty = false;
 	gate_cancel(&g->sync);
@@ -272,6 +275,7 @@ static void on_sockets(struct warden_call *c, const struct warden_rep *rep,
 static void ask_sockets(struct box_gate *g)
 {
 	warden_req_id(&g->call, WARDEN_DOOR, g->box->id);
+	g->call.req.door.flags = e2b_kept(g->box) ? DOOR_SELF : 0;
 	warden_ask(&g->box->api->warden, &g->call, on_sockets);
 }
 

@@ -46,6 +46,8 @@ void gate_sync(struct gate_link *l, struct gate_wait *w, gate_wait_fn *fn);
 
 /* gate_secret.c: what doors hear and say of secrets. */
 void gate_send_secrets(struct gate_link *l);
+/* Behind its GATE_BOX: what it hears of itself. */
+void gate_send_self(struct gate_link *l, struct sandbox *s);
 void gate_secret_sealed(struct api *a, const struct gate_msg *m);
 
 /* gate_box.c: what a door says of its sandboxes. */

@@ -14,6 +14,7 @@
 #include "gate/inject.h"
 #include "gate/names.h"
 #include "gate/project.h"
+#include "gate/self.h"
 #include "gate/state.h"
 
 enum { USE_MS = 1000 };
@@ -85,6 +86,12 @@ static void on_tcp(struct io *io, uint32_t events)
 	flows_accept(b, io);
 }
 
+static void on_self(struct io *io, uint32_t events)
+{
+	(void)events;
+	flows_accept(container_of(io, struct box, self), io);
+}
+
 static void on_dns(struct io *io, uint32_t events)
 {
 	struct box *b = container_of(io, struct box, dns);
@@ -103,7 +110,7 @@ static void on_udp(struct io *io, uint32_t events)
 	names_read(b, io);
 }
 
-/* In the order of enum gate_fd. */
+/* In the order of enum gate_fd, but for the link between the last two. */
 static const struct {
 	enum gate_fd bit;
 	size_t at;
@@ -113,6 +120,7 @@ static const struct {
 	{ GATE_FD_DNS, offsetof(struct box, dns), on_dns },
 	{ GATE_FD_TCP, offsetof(struct box, tcp), on_tcp },
 	{ GATE_FD_UDP, offsetof(struct box, udp), on_udp },
+	{ GATE_FD_SELF, offsetof(struct box, self), on_self },
 };
 
 static struct io *socket_at(struct box *b, size_t i)
@@ -164,14 +172,14 @@ static void take_sockets(struct box *b, const struct gate_msg *m, int *fds)
 	for (i = 0; i < ARRAY_LEN(sockets); i++) {
 		struct io *io = socket_at(b, i);
 
+		if (sockets[i].bit > GATE_FD_LINK && (m->fds & GATE_FD_LINK)) {
+			auto_close(&b->link_fd);
+			b->link_fd = take_fd(fds++);
+		}
 		if (!(m->fds & sockets[i].bit))
 			continue;
 		io_close(&b->gate->loop, io);
 		io->fd = take_fd(fds++);
-	}
-	if (m->fds & GATE_FD_LINK) {
-		auto_close(&b->link_fd);
-		b->link_fd = take_fd(fds);
 	}
 	if (m->fds)
 		b->full = false;
@@ -319,6 +327,7 @@ static void box_free(struct deferred *d)
 
 	inject_forget(b);
 	budget_forget(b);
+	self_forget(b);
 	parts_free(b->parts, b->n_parts);
 	state_unmap(b->state);
 	sodium_memzero(b, sizeof(*b));

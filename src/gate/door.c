@@ -18,6 +18,7 @@
 #include "gate/project.h"
 #include "gate/record.h"
 #include "gate/resolve.h"
+#include "gate/self.h"
 
 /* --- to the keeper --- */
 
@@ -143,6 +144,8 @@ static int api_message(struct gate *g, const struct gate_msg *m, int *fds)
 	case GATE_SHOWN:
 		ask_shown(g, m->number, m->shown);
 		return 0;
+	case GATE_SELF:
+		return self_apply(g, m);
 	case GATE_SYNC:
 		projects_settle(g);
 		gate_tell(g, &synced);

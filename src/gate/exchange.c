@@ -17,6 +17,7 @@
 #include <strings.h>
 
 #include "gate/exchange.h"
+#include "gate/self.h"
 
 static void run(struct flow *f);
 static void pump(struct flow *f);
@@ -550,6 +551,17 @@ static void own_page(struct flow *f)
 				     "the gate's pages are read");
 }
 
+/* Nothing of it leaves, so nobody is asked. */
+static void self_page(struct flow *f)
+{
+	struct exchange *x = f->x;
+
+	x->in_done = skip_body(x);
+	x->close = !x->in_done || !x->head.keep_alive;
+	self_answer(f->box, &x->head, x->close, &x->down);
+	last_words(f);
+}
+
 static void begin_request(struct flow *f)
 {
 	struct exchange *x = f->x;
@@ -559,6 +571,10 @@ static void begin_request(struct flow *f)
 	x->in_left = x->head.length;
 	x->in_done = x->head.body == HTTP_NO_BODY;
 	x->gather_max = 0;
+	if (f->self) {
+		self_page(f);
+		return;
+	}
 	if (f->refusal) {
 		exchange_refuse(f, f->refusal);
 		return;

@@ -45,6 +45,7 @@ static void listen_again(struct box *b)
 	b->full = false;
 	io_set(&g->loop, &b->proxy, EPOLLIN);
 	io_set(&g->loop, &b->tcp, EPOLLIN);
+	io_set(&g->loop, &b->self, EPOLLIN);
 }
 
 /* There is room for one more: who waits is heard again. */
@@ -330,6 +331,10 @@ static void start(struct flow *f)
 {
 	int r;
 
+	if (f->self) {
+		exchange_start(f);
+		return;
+	}
 	if (f->proxy) {
 		flow_look(f);
 		return;
@@ -343,7 +348,7 @@ static void start(struct flow *f)
 		flow_look(f);
 }
 
-static void flow_new(struct box *b, int fd, bool proxy)
+static void flow_new(struct box *b, int fd, const struct io *by)
 {
 	struct flow *f = xcalloc(1, sizeof(*f));
 	int one = 1;
@@ -351,7 +356,8 @@ static void flow_new(struct box *b, int fd, bool proxy)
 	/* Only costs time when it fails. */
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 	f->box = b;
-	f->proxy = proxy;
+	f->proxy = by == &b->proxy;
+	f->self = by == &b->self;
 	f->scheme = SCHEME_HTTP;
 	http_stream_open(&f->inside, &b->gate->loop, fd, NULL);
 	http_stream_init(&f->outside);
@@ -371,6 +377,7 @@ static void wait_for_room(struct box *b)
 		g->full = true;
 	io_set(&g->loop, &b->proxy, 0);
 	io_set(&g->loop, &b->tcp, 0);
+	io_set(&g->loop, &b->self, 0);
 }
 
 void flows_accept(struct box *b, struct io *io)
@@ -392,6 +399,6 @@ void flows_accept(struct box *b, struct io *io)
 				wait_for_room(b);
 			return;
 		}
-		flow_new(b, fd, io == &b->proxy);
+		flow_new(b, fd, io);
 	}
 }

@@ -101,6 +101,7 @@ struct flow {
 	struct deferred gone;
 	bool ended;
 	bool proxy;    /* came by the proxy's socket */
+	bool self;     /* asks about the sandbox itself: self.h */
 	bool bound;    /* to `place`: what it says later must agree */
 	bool promised; /* CONNECT was answered with 200 */
 	bool tunnelled;

@@ -34,6 +34,7 @@
  *	hello.c	    the first message of TLS
  *	leaf.c	    certificates that sandboxes trust
  *	names.c     the resolver inside; dns.c its packets
+ *	self.c	    what a sandbox hears about itself on port 49983
  *	inject.c    credentials on the way out; credential.c makes them,
  *		    oauth.c fetches some, opened.c has what they are made of
  *	scan.c	    words that must not pass
@@ -101,8 +102,10 @@ struct box {
 	struct box_use uses[GATE_USES_MAX];
 	unsigned n_uses;
 	struct box_words *words; /* inject.c: made of `uses` */
-	struct io proxy, dns, tcp, udp;
+	struct io proxy, dns, tcp, udp, self;
 	int link_fd;
+	char *about; /* self.c: JSON, or NULL */
+	unsigned char about_for[GATE_SELF_HASH];
 	struct box_state *state; /* state.h */
 	struct budgets *budgets; /* budget.c */
 	struct list flows;       /* flow.h */

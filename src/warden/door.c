@@ -7,6 +7,7 @@
  *	tcp	every port of every other address
  *	udp	port 53 of every other address
  *	link	steers to the last two (steer.c)
+ *	self	TCP 127.0.0.1:49983, for those that expect something there
  *
  * Who is inside can have taken the ports before: then there is no door, and
  * nothing goes out. The routes and the program are the host's, and no
@@ -29,10 +30,11 @@
 #include "base/log.h"
 #include "warden/warden.h"
 
-enum { PROXY, DNS, TCP, UDP, LINK };
+enum { PROXY, DNS, TCP, UDP, LINK, SELF };
 enum {
 	PROXY_PORT = 3128,
 	DNS_PORT = 53,
+	SELF_PORT = 49983,
 	NO_PORT = 1, /* tcp must be bound to something that nobody misses */
 	BACKLOG = 1024,
 	ROOM = 128 * 1024, /* for what a connection sent and nobody read yet */
@@ -219,23 +221,45 @@ void door_close(struct box *b)
 		auto_close(&b->door[i]);
 }
 
-int box_door(struct box *b, struct door_done *done, struct err *e)
+/* Who has the port inside keeps it: nothing goes out by it. */
+static int make_self(int *fd, struct err *e)
 {
+	static const struct kind self = { SOCK_STREAM, SELF_PORT, false };
+
+	*fd = make_socket(&self, AF_INET, e);
+	if (*fd >= 0 || e->code != EADDRINUSE)
+		return *fd < 0 ? -e->code : 0;
+	err_clear(e);
+	return 0;
+}
+
+static int make_missing(struct box *b, bool self, struct err *e)
+{
+	int r = 0;
+
+	if (net_enter(b, e) < 0)
+		return -e->code;
+	if (b->door[PROXY] < 0)
+		r = make_all(b->w, b->door, e);
+	if (r == 0 && self)
+		r = make_self(&b->door[SELF], e);
+	net_leave(b);
+	if (r == 0)
+		return 0;
+	door_close(b);
+	return err_wrap(e, "door of sandbox %s", b->spec.id);
+}
+
+int box_door(struct box *b, uint32_t flags, struct door_done *done,
+	     struct err *e)
+{
+	bool self = (flags & DOOR_SELF) && b->door[SELF] < 0;
 	unsigned i;
-	int r;
 
 	if (b->state == BOX_ENDING)
 		return err_set(e, ESRCH, "sandbox %s is ending", b->spec.id);
-	if (b->door[PROXY] < 0) {
-		if (net_enter(b, e) < 0)
-			return -e->code;
-		r = make_all(b->w, b->door, e);
-		net_leave(b);
-		if (r < 0) {
-			door_close(b);
-			return err_wrap(e, "door of sandbox %s", b->spec.id);
-		}
-	}
+	if ((b->door[PROXY] < 0 || self) && make_missing(b, self, e) < 0)
+		return -e->code;
 	done->fds = 0;
 	for (i = 0; i < GATE_FDS_MAX; i++)
 		done->fds |= b->door[i] >= 0 ? 1U << i : 0;

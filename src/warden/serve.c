@@ -317,7 +317,7 @@ static void do_door(struct warden *w, struct warden_req *q, struct waiter *wt)
 
 	if (!b)
 		err_set(&rep.err, ESRCH, "no sandbox %s", q->id);
-	else if (box_door(b, &rep.door, &rep.err) == 0)
+	else if (box_door(b, q->door.flags, &rep.door, &rep.err) == 0)
 		for (i = 0; i < GATE_FDS_MAX; i++)
 			if (b->door[i] >= 0)
 				fds[n++] = b->door[i];
@@ -429,6 +429,7 @@ enum need {
 	NEED_IMPORT,
 	NEED_PAUSE,
 	NEED_VOLUME,
+	NEED_DOOR,
 };
 
 static const struct {
@@ -447,7 +448,7 @@ static const struct {
 	[WARDEN_IMAGE_NEXT] = { NEED_ID_OR_EMPTY, do_image_next },
 	[WARDEN_HOST] = { NEED_NOTHING, do_host },
 	[WARDEN_CONNECT] = { NEED_PORT, do_connect },
-	[WARDEN_DOOR] = { NEED_ID, do_door },
+	[WARDEN_DOOR] = { NEED_DOOR, do_door },
 	[WARDEN_FETCH] = { NEED_NOTHING, do_fetch },
 	[WARDEN_RESIZE] = { NEED_LIMITS, do_resize },
 	[WARDEN_SNAPSHOT] = { NEED_SNAPSHOT, do_snapshot },
@@ -629,6 +630,11 @@ static int check(const struct conn *c, const struct warden_req *q,
 		if (volume_ok(&q->volume))
 			return 0;
 		return err_set(e, EINVAL, "not a volume");
+	case NEED_DOOR:
+		if (text_ok(q->door.id, sizeof(q->door.id), id_valid) &&
+		    (q->door.flags & ~(uint32_t)DOOR_FLAGS_ALL) == 0)
+			return 0;
+		return err_set(e, EINVAL, "not a door of a sandbox");
 	}
 	return err_set(e, EBADMSG, "not a request");
 }

@@ -319,7 +319,8 @@ int box_connect(const struct box *b, const struct connect_spec *s,
 
 /* door.c */
 /* Its sockets, made if there are none; they stay the box's. */
-int box_door(struct box *b, struct door_done *done, struct err *e) MUST_CHECK;
+int box_door(struct box *b, uint32_t flags, struct door_done *done,
+	     struct err *e) MUST_CHECK;
 void door_close(struct box *b);
 /* route.c: where we are, every address is the machine's own. */
 int route_all_here(struct err *e) MUST_CHECK;

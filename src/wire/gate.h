@@ -39,6 +39,8 @@ enum {
 	GATE_SEALED_MAX = 16 * 1024, /* a sealed value */
 	GATE_PUBLIC_KEY = 32,
 	GATE_CA_MAX = 4096, /* PEM */
+	GATE_SELF_MAX = 128 * 1024,
+	GATE_SELF_HASH = 32,
 };
 
 enum gate_kind {
@@ -76,6 +78,9 @@ enum gate_kind {
 	/* From the door, when it is new. id: what it has counted is here; the
 	 * api says GATE_GONE when there is no such sandbox any more. */
 	GATE_KEPT,
+	/* From the api, behind a GATE_BOX. id, text, bytes: what GATE_FD_SELF
+	 * tells (JSON), and the SHA-256 of the token that it is told for. */
+	GATE_SELF,
 	GATE_KINDS
 };
 
@@ -93,8 +98,9 @@ enum gate_fd {
 	GATE_FD_TCP = 4,   /* every port of every other address */
 	GATE_FD_UDP = 8,   /* port 53 of every other address */
 	GATE_FD_LINK = 16, /* keeps that so as long as it is open */
-	GATE_FDS_ALL = 31,
-	GATE_FDS_MAX = 5,
+	GATE_FD_SELF = 32, /* TCP 127.0.0.1:49983, see gate/self.c */
+	GATE_FDS_ALL = 63,
+	GATE_FDS_MAX = 6,
 };
 
 enum gate_box_flags {

@@ -107,7 +107,8 @@ enum warden_op {
 	 * them. They come back as descriptors in the order of enum gate_fd
 	 * (wire/gate.h), and `door.fds` says which. The warden keeps them: a
 	 * gate that starts anew gets the same, with what waits in them.
-	 * EADDRINUSE when something else in there has the ports.
+	 * EADDRINUSE when something else in there has the ports; only
+	 * GATE_FD_SELF (DOOR_SELF) is left out then.
 	 */
 	WARDEN_DOOR,
 	/* Volumes: disks of their own that sandboxes are launched with. */
@@ -292,6 +293,16 @@ struct host_info {
 	char cgroup[96];      /* where the sandboxes' groups are */
 };
 
+enum door_flags {
+	DOOR_SELF = 1, /* also where the sandbox hears of itself */
+	DOOR_FLAGS_ALL = 1,
+};
+
+struct door_spec {
+	char id[ID_CAP];
+	uint32_t flags;
+};
+
 struct door_done {
 	uint32_t fds; /* enum gate_fd */
 };
@@ -310,6 +321,7 @@ struct warden_req {
 		struct pause_spec pause;
 		struct view_spec view;
 		struct volume_spec volume;
+		struct door_spec door;
 	};
 };
 
