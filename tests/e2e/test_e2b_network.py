@@ -1,0 +1,134 @@
+# suite: npm
+"""What sandboxes of the E2B SDKs reach: a small internet, and the client asks
+this file what a program inside gets, and what servers outside saw."""
+
+import http.server
+import json
+import ssl
+import threading
+import urllib.parse
+
+import clients
+import harness
+from internet import Inside, Internet
+
+
+class Helper(http.server.BaseHTTPRequestHandler):
+    """/inside?box=&url=, /outside?host=, /self?box=&path=&token="""
+    protocol_version = "HTTP/1.1"
+    case = None
+
+    def do_GET(self):
+        at = urllib.parse.urlsplit(self.path)
+        q = dict(urllib.parse.parse_qsl(at.query))
+        try:
+            out = getattr(self.case, at.path.strip("/"))(**q)
+        except (OSError, AssertionError, ssl.SSLError, StopIteration) as e:
+            out = {"error": repr(e)}
+        raw = json.dumps(out).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(raw)))
+        self.end_headers()
+        self.wfile.write(raw)
+
+    def log_message(self, *args):
+        pass
+
+
+@clients.cases("e2b_network.test.mjs", variants=["e2b"])
+class Network(clients.Case):
+    @classmethod
+    def setUpClass(cls):
+        cls.net = Internet()
+        cls.webs = {n: cls.net.web(n) for n in
+                    ("api.test", "a.api.test", "other.test", "third.test")}
+        cls.raw = cls.net.tcp("other.test", 5432)
+        # One that its owner has pointed at somebody else's address.
+        cls.net.names.table["alias.test"] = [cls.webs["other.test"].address]
+        cls.CONF = dict(cls.net.conf)
+        super().setUpClass()
+        Helper.case = cls
+        cls.helper = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Helper)
+        threading.Thread(target=cls.helper.serve_forever, daemon=True).start()
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.helper.shutdown()
+        cls.helper.server_close()
+        super().tearDownClass()
+        cls.net.close()
+
+    def environment(self):
+        port = self.helper.server_address[1]
+        addresses = {n: w.address for n, w in self.webs.items()}
+        return {**super().environment(),
+                "HELPER": f"http://127.0.0.1:{port}",
+                "ADDRESSES": json.dumps(addresses)}
+
+    # --- for the client ---
+
+    @classmethod
+    def inside(cls, box, url):
+        """A request of a program inside that knows proxies."""
+        w = Inside(cls.i, box)
+        try:
+            if url.startswith("http:"):
+                r = w.get(url)
+            else:
+                host, _, path = url[len("https://"):].partition("/")
+                s, r = w.tunnel(host)
+                if r.status == 200:
+                    with open(cls.net.ca.cert) as f:
+                        s = w.tls(s, host, ca=w.ca + f.read())
+                    with s:
+                        r = w.get("/" + path, "GET", [("Host", host)], sock=s)
+            return {"status": r.status, "denied": r.reason, "text": r.text}
+        finally:
+            w.close()
+
+    @classmethod
+    def connect(cls, box, host, port):
+        """Bytes to a server that echoes, past the proxy."""
+        w = Inside(cls.i, box)
+        try:
+            with w.connect(host, int(port), timeout=10) as s:
+                s.sendall(b"\0hello")
+                return {"text": s.recv(100).decode()[1:]}
+        finally:
+            w.close()
+
+    @classmethod
+    def resolve(cls, box, name):
+        w = Inside(cls.i, box)
+        try:
+            return {"address": w.resolve(name)}
+        finally:
+            w.close()
+
+    @classmethod
+    def outside(cls, host):
+        """The fields of the last request that came there."""
+        seen = cls.webs[host].requests
+        return {"n": len(seen), "fields": seen[-1].fields if seen else []}
+
+    @classmethod
+    def me(cls, box, path, token="", method="GET"):
+        """What port 49983 says to a program inside."""
+        w = Inside(cls.i, box)
+        try:
+            with w.connect("127.0.0.1", 49983) as s:
+                r = w.get(path, method, [("Host", "localhost:49983")] +
+                          ([("X-Access-Token", token)] if token else []),
+                          sock=s)
+                return {"status": r.status, "text": r.text}
+        finally:
+            w.close()
+
+    @classmethod
+    def secrets(cls):
+        r = cls.i.api("GET", "/v1/secrets")
+        return {"names": [s["name"] for s in r.json["secrets"]]}
+
+
+if __name__ == "__main__":
+    harness.main()
