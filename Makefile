@@ -41,7 +41,7 @@ NAME_gate   := carrel-gate
 NAME_worker := carrel-worker
 NAME_fetch  := carrel-fetch
 LIBS_cli    := -Wl,-Bstatic -ljansson -lsodium -Wl,-Bdynamic -lm
-LIBS_api    := -ljansson -lsqlite3 -lssl -lcrypto -lsodium -lm
+LIBS_api    := -ljansson -lsqlite3 -lssl -lcrypto -lsodium -lz -lm
 LIBS_scribe := -lsodium
 LIBS_gate   := -lssl -lcrypto -lcares -lsodium
 LIBS_worker := -larchive -ljansson
@@ -126,7 +126,7 @@ $(B)/gen/seccomp/%.inc: src/seccomp/%.policy $(wildcard src/seccomp/*.policy) $(
 # Unit tests: each tests/unit/X_test.c is a program that prints TAP; the other
 # programs there are tools of tests.
 UNIT := $(patsubst tests/unit/%.c,$(B)/unit/%,$(wildcard tests/unit/*.c))
-UNIT_LIBS := -lcares -lcurl -ljansson -lsqlite3 -lssl -lcrypto -larchive -lsodium -lm
+UNIT_LIBS := -lcares -lcurl -ljansson -lsqlite3 -lssl -lcrypto -larchive -lsodium -lz -lm
 $(B)/unit/%: tests/unit/%.c $(B)/dyn/parts.a $(B)/dyn/lib.a
 	@mkdir -p $(@D)
 	$(if $(V),,@echo "  TEST    $<")

@@ -42,7 +42,7 @@ check carreld
 # libssl: the TCP listener, if there is one. Clients that are not on this host
 # have no other way in, and TLS is nothing to write by hand.
 check carrel-api libjansson.so.4 libsqlite3.so.0 libssl.so.3 libcrypto.so.3 \
-	libm.so.6
+	libsodium.so.23 libz.so.1 libm.so.6
 check carrel-warden
 check carrel-scribe libsodium.so.23
 check carrel-gate libssl.so.3 libcrypto.so.3 libcares.so.2 libsodium.so.23

@@ -1,6 +1,7 @@
 // Files over the E2B SDKs, in one sandbox.
 import assert from 'node:assert/strict';
 import { createHash, randomBytes } from 'node:crypto';
+import { gzipSync } from 'node:zlib';
 import { need, variant, test, run } from './case.mjs';
 
 const sdk = need(variant);
@@ -156,6 +157,21 @@ test('write as octets', async () => {
 	const info = await files.write('octets', 'plain', { useOctetStream: true });
 	assert.equal(info.path, '/home/user/octets');
 	assert.equal(await files.read('octets'), 'plain');
+});
+
+test('compressed on its way', async () => {
+	const text = 'again and '.repeat(500000);
+	await files.write('packed', text, { gzip: true });
+	assert.equal(await files.read('packed', { gzip: true }), text);
+	const post = (body, coding) => raw('/files?path=packed2', { method: 'POST',
+		body, headers: { 'Content-Type': 'application/octet-stream',
+			'Content-Encoding': coding } });
+	const packed = gzipSync('whole');
+	assert.equal((await post(packed, 'gzip')).status, 200);
+	assert.equal((await post(packed.subarray(0, 12), 'gzip')).status, 400);
+	assert.equal((await post('no gzip', 'gzip')).status, 400);
+	assert.equal((await post('x', 'br')).status, 415);
+	assert.equal(await files.read('packed2'), 'whole');
 });
 
 test('write makes directories', async () => {

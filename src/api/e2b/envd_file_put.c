@@ -16,6 +16,7 @@
 
 #include "api/api.h"
 #include "api/e2b/envd_fs.h"
+#include "api/e2b/gunzip.h"
 #include "api/e2b/multipart.h"
 #include "api/reply.h"
 #include "base/auto.h"
@@ -39,6 +40,8 @@ struct file_put {
 	bool sent;       /* all of it, so there is nothing but to wait */
 	bool form;
 	struct multipart parts;
+	struct gunzip *packed; /* the body is compressed; or NULL */
+	struct buf plain;      /* of it, unpacked and not sent */
 	unsigned n_parts;
 	char *path;        /* from the query, or NULL */
 	json_t *paths;     /* those of a form, as a set */
@@ -57,6 +60,8 @@ static void put_free(struct deferred *d)
 	struct file_put *p = container_of(d, struct file_put, gone);
 
 	multipart_done(&p->parts);
+	gunzip_free(p->packed);
+	buf_done(&p->plain);
 	free(p->path);
 	json_decref(p->paths);
 	json_decref(p->done);
@@ -104,7 +109,10 @@ static void fail_err(struct file_put *p, const struct err *e)
 {
 	const char *word;
 
-	fail(p, e->code == EBADMSG ? 400 : reply_status(e->code, &word),
+	fail(p,
+	     e->code == EBADMSG   ? 400
+	     : e->code == ENOTSUP ? 415
+				  : reply_status(e->code, &word),
 	     e->msg);
 }
 
@@ -251,6 +259,8 @@ static int step(struct file_put *p, struct err *e)
 	}
 }
 
+static void pump_file(struct file_put *p);
+
 static void pump(struct file_put *p)
 {
 	struct err e = { 0 };
@@ -259,14 +269,65 @@ static void pump(struct file_put *p)
 	if (p->failed.status || p->sent)
 		return;
 	if (!p->form) {
-		if (p->complete && !p->writing)
-			tell(p);
+		pump_file(p);
 		return;
 	}
 	while (r == 1)
 		r = step(p, &e);
 	if (r < 0)
 		fail_err(p, &e);
+}
+
+/* --- one file --- */
+
+/* Unpacks what is taken in turn; how many of the bytes were used. */
+static size_t unpack(struct file_put *p, const char *s, size_t n)
+{
+	struct err e = { 0 };
+	size_t all = 0, used;
+
+	for (;;) {
+		buf_eat(&p->plain, inner_send(&p->in, buf_data(&p->plain),
+					      buf_len(&p->plain)));
+		if (buf_len(&p->plain) > 0)
+			return all;
+		if (gunzip_next(p->packed, s + all, n - all, &used, &p->plain,
+				&e) < 0) {
+			fail_err(p, &e);
+			return n;
+		}
+		all += used;
+		if (used == 0 && buf_len(&p->plain) == 0)
+			return all;
+	}
+}
+
+/* The body has ended, and with it the file, when all was sent. */
+static void finish_file(struct file_put *p)
+{
+	struct err e = { 0 };
+
+	if (p->packed)
+		unpack(p, "", 0);
+	if (p->failed.status || buf_len(&p->plain) > 0)
+		return;
+	if (p->packed && !gunzip_is_whole(p->packed)) {
+		err_set(&e, EBADMSG, "the body is cut off, or no gzip");
+		fail_err(p, &e);
+		return;
+	}
+	inner_send_end(&p->in);
+	p->sent = true;
+}
+
+static void pump_file(struct file_put *p)
+{
+	if (p->complete && !p->writing)
+		tell(p);
+	else if (p->complete)
+		finish_file(p);
+	else if (p->packed)
+		unpack(p, "", 0);
 }
 
 /* --- the body --- */
@@ -287,6 +348,8 @@ static size_t body_data(struct http_conn *c, const char *s, size_t n,
 	(void)c;
 	if (p->failed.status)
 		return drop(p, n);
+	if (p->packed)
+		return unpack(p, s, n);
 	if (!p->form)
 		return inner_send(&p->in, s, n);
 	/* A piece is parsed to its end before the next is taken. */
@@ -307,8 +370,6 @@ static void body_end(struct http_conn *c, void *owner)
 		tell(p);
 		return;
 	}
-	if (!p->form)
-		inner_send_end(&p->in);
 	pump(p);
 }
 
@@ -379,20 +440,31 @@ static bool is_form(const char *type)
 	return type && strncasecmp(type, "multipart/", 10) == 0;
 }
 
+static int take_coding(struct file_put *p, const struct http_head *h,
+		       struct err *e)
+{
+	const char *coding = http_header(h, "content-encoding");
+
+	if (!coding || strcasecmp(coding, "identity") == 0)
+		return 0;
+	if (strcasecmp(coding, "gzip") != 0 || p->form)
+		return err_set(e, ENOTSUP,
+			       "Content-Encoding %.32s is not taken here: of "
+			       "all, gzip is, for a body that is the file",
+			       coding);
+	p->packed = gunzip_new();
+	return p->packed ? 0 : err_set(e, ENOMEM, "no memory to unpack");
+}
+
 static int put_start(struct file_put *p, struct err *e)
 {
 	const struct http_head *h = http_request(p->conn);
 	const char *type = http_header(h, "content-type");
-	const char *coding = http_header(h, "content-encoding");
 
-	if (coding && strcasecmp(coding, "identity") != 0)
-		return err_set(e, ENOTSUP,
-			       "Content-Encoding %.32s is not taken: send the "
-			       "file as it is",
-			       coding);
-	if (take_path(p, h, e) < 0 || take_metadata(p, h, e) < 0)
-		return -e->code;
 	p->form = is_form(type);
+	if (take_path(p, h, e) < 0 || take_metadata(p, h, e) < 0 ||
+	    take_coding(p, h, e) < 0)
+		return -e->code;
 	if (p->form)
 		return multipart_init(&p->parts, type, e);
 	if (!p->path)
