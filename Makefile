@@ -210,7 +210,7 @@ lint: all ##           formatting, static analysis, layers, linkage
 	@echo "  BANNED"; tools/banned.sh
 	@echo "  LINKAGE"; tools/binaries.sh $(B)/bin
 	@echo "  SHELL"; shellcheck $(SCRIPTS)
-	@echo "  PYTHON"; python3 -m compileall -q -f tests sdk/python
+	@echo "  PYTHON"; python3 -m compileall -q -f tests sdk/python examples
 	@echo "  TYPES"; cd sdk/python && mypy --cache-dir ../../build/lint/mypy
 	@echo "  CPPCHECK"; mkdir -p build/lint/cppcheck; $(CPPCHECK) -j2 src
 	@+$(MAKE) --no-print-directory -k -j2 tidy

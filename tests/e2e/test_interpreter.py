@@ -4,9 +4,12 @@
 asked through the native API. tests/clients has the same through E2B's SDK."""
 
 import json
+import os
+import sys
 
 import clients
 import harness
+from test_examples import run_example
 
 
 @clients.cases("interpreter.test.mjs")
@@ -54,6 +57,15 @@ class Interpreter(harness.Case):
         self.execute("x = 41")
         (r,) = self.lines("result", "x + 1")
         self.assertEqual((r["text"], r["is_main_result"]), ("42", True))
+
+    def test_example_data_analysis(self):
+        chart = os.path.join(self.i.dir, "chart.png")
+        code, out = run_example(self.i, sys.executable, "data_analysis.py",
+                                chart)
+        self.assertEqual(code, 0, out)
+        self.assertRegex(out, r"Bern +\d+\nUlm +\d+\nGraz +\d+\n")
+        with open(chart, "rb") as f:
+            self.assertEqual(f.read(8), b"\x89PNG\r\n\x1a\n")
 
     def test_python_streams(self):
         code = "import sys; print('out'); print('err', file=sys.stderr)"
