@@ -441,6 +441,46 @@ test('traffic wakes it', async () => {
 	await Sandbox.kill(s.sandboxID);
 });
 
+const worker = early(() => create({
+	timeoutMs: 1500, lifecycle: { onTimeout: 'pause', autoResume: true },
+}));
+test('a command wakes it', async () => {
+	const s = await worker;
+	await until('it is paused', async () => (await s.getInfo()).state === 'paused');
+	assert.equal((await s.commands.run('echo awake')).stdout, 'awake\n');
+	assert.deepEqual((await s.getInfo()).lifecycle,
+		{ onTimeout: 'pause', autoResume: true });
+	await s.kill();
+});
+
+test('what runs goes on after a pause', async () => {
+	const s = await create({ timeoutMs: 60000, envs: { KEPT: 'yes' } });
+	const p = await s.commands.run('sleep 1000', { background: true });
+	await s.files.write('/home/user/note', 'kept');
+	await pause(s);
+	await assert.rejects(s.commands.run('true'));
+	await s.connect({ timeoutMs: 60000 });
+	const r = await s.commands.run(
+		`kill -0 ${p.pid} && cat /home/user/note && echo " $KEPT"`);
+	assert.equal(r.stdout, 'kept yes\n');
+	assert.ok((await s.commands.list()).some((x) => x.pid === p.pid));
+	await s.kill();
+});
+
+test('after a pause of the disk alone', async () => {
+	const s = await create({ timeoutMs: 60000, envs: { KEPT: 'yes' } });
+	const id = async () => (await s.commands.run(
+		'cat /proc/sys/kernel/random/boot_id')).stdout;
+	await s.files.write('/home/user/note', 'kept');
+	assert.equal((await api('POST', `/sandboxes/${s.sandboxId}/pause`,
+		{ memory: false })).status, 204);
+	await s.connect({ timeoutMs: 60000 });
+	assert.equal(await s.files.read('/home/user/note'), 'kept');
+	assert.equal((await s.commands.run('echo $KEPT')).stdout, 'yes\n');
+	assert.match(await id(), /^[0-9a-f-]{36}\n$/);
+	await s.kill();
+});
+
 // --- what is not there
 
 test('unknown sandboxes', async () => {
@@ -544,7 +584,7 @@ async function serving() {
 		const s = await create({ timeoutMs: 600000, envs: { WORD: 'from the env' } });
 		const r = await api('POST', `/v1/sandboxes/${s.sandboxId}/processes`, {
 			command: 'mkdir -p /tmp/www && echo "hello $WORD" >/tmp/www/index.html && ' +
-				'exec httpd -f -p 127.0.0.1:8080 -h /tmp/www', detach: true,
+				'exec python3 -m http.server --bind 127.0.0.1 --directory /tmp/www 8080', detach: true,
 		});
 		assert.equal(r.status, 201, r.text);
 		await until('it serves', async () => (await raw('GET', '/', {

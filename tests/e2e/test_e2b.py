@@ -9,7 +9,13 @@ import harness
 
 @clients.cases("e2b_sandbox.test.mjs", variants=["e2b", "e2b-old"])
 class Sandboxes(clients.Case):
+    IMAGE = "debian"
     CONF = {"domain": "box.test"}
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.i.import_image("tiny")
 
     def environment(self):
         def make(*args):

@@ -4,6 +4,7 @@
  * carry no secret of ours, and be one head and not two. The first byte
  * chooses request or answer and the way it came.
  */
+#include "../../src/api/e2b/recognise.c"
 #include "../../src/api/hosts.c"
 #include "../../src/api/port_head.c"
 

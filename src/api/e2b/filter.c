@@ -34,10 +34,12 @@ static int decode(char *s)
 static char *take(const char *s, size_t n)
 {
 	char *out = xcalloc(n + 1, 1);
+	int i, r = 0;
 
 	memcpy(out, s, n);
-	if (decode(out) == 0 && decode(out) == 0 &&
-	    http_is_utf8(out, strlen(out)))
+	for (i = 0; i < 2 && r == 0; i++)
+		r = decode(out);
+	if (r == 0 && http_is_utf8(out, strlen(out)))
 		return out;
 	free(out);
 	return NULL;

@@ -177,7 +177,7 @@ static void fill(struct api *a, const struct wish *w, struct page *p)
 		if (json_array_size(p->list) < w->limit) {
 			json_array_append_new(p->list, e2b_listed_json(s));
 			last = s;
-		} else if (*p->next == '\0') {
+		} else if (last && *p->next == '\0') {
 			snprintf(p->next, sizeof(p->next), "%llu.%s",
 				 (unsigned long long)last->created_ms,
 				 last->id);

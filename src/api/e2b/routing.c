@@ -339,7 +339,7 @@ static bool find_by_field(const struct http_head *h, struct call *call)
 	if (port)
 		snprintf(call->arg[1], sizeof(call->arg[1]), "%s", port);
 	else
-		snprintf(call->arg[1], sizeof(call->arg[1]), "%u",
+		snprintf(call->arg[1], sizeof(call->arg[1]), "%d",
 			 E2B_ENVD_PORT);
 	return true;
 }
@@ -353,7 +353,7 @@ static bool find_by_signature(struct api *a, const struct http_head *h,
 		return false;
 	s = e2b_box_of_signature(a, h);
 	snprintf(call->arg[0], sizeof(call->arg[0]), "%s", s ? s->id : "");
-	snprintf(call->arg[1], sizeof(call->arg[1]), "%u", E2B_ENVD_PORT);
+	snprintf(call->arg[1], sizeof(call->arg[1]), "%d", E2B_ENVD_PORT);
 	return true;
 }
 
