@@ -566,6 +566,20 @@ test('nothing without the token', async () => {
 	assert.equal((await r.json()).code, 401);
 });
 
+test('a command sleeps with its sandbox, and goes on', async () => {
+	const other = await Sandbox.create({ timeoutMs: 60000 });
+	const h = await other.commands.run('while :; do date +%s%N; sleep 0.02; done',
+		{ background: true, timeoutMs: 0 });
+	await until('it runs', () => h.stdout);
+	await other.pause();
+	assert.equal(await other.isRunning(), false);
+	const back = await Sandbox.connect(other.sandboxId);
+	const again = await back.commands.connect(h.pid);
+	await until('it goes on', () => again.stdout);
+	assert.equal(await again.kill(), true);
+	await back.kill();
+});
+
 test('the sandbox is killed while a command runs', async () => {
 	const other = await Sandbox.create({ timeoutMs: 60000 });
 	const h = await other.commands.run('echo up; sleep 100', { background: true });

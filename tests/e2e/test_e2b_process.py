@@ -4,10 +4,11 @@
 import base64
 import json
 import struct
+import time
 
 import clients
 import harness
-from harness import UnixHTTP, wait_for
+from harness import SLOW, UnixHTTP, wait_for
 
 
 @clients.cases("e2b_process.test.mjs", variants=["e2b", "e2b-old"])
@@ -86,6 +87,24 @@ class Wire(harness.Case):
         self.assertEqual(s.event("end")["status"], "exit status 0")
         r = self.i.api("GET", f"/v1/snapshots?sandbox={box}")
         self.assertEqual([x["kind"] for x in r.json["snapshots"]], ["auto"])
+
+    @harness.plain_only
+    def test_no_time_passes_in_a_pause(self):
+        box, to = self.enter()
+        ms = int(1500 * SLOW)
+        s = self.stream("Start", {**to, "Connect-Timeout-Ms": str(ms)},
+                        {"process": {"cmd": "sleep", "args": ["100"]}})
+        pid = s.event("start")["pid"]
+        s.close()
+        self.i.api("POST", f"/v1/sandboxes/{box}/pause")
+        time.sleep((ms + 200) / 1000)
+        self.i.api("POST", f"/v1/sandboxes/{box}/resume")
+
+        def there():
+            r = self.unary("List", to, {})
+            return pid in [p["pid"] for p in r.json["processes"]]
+        self.assertTrue(there())
+        wait_for("its time is up", lambda: not there(), 30 * SLOW)
 
     def test_is_logged_as_any_other(self):
         box, to = self.enter()

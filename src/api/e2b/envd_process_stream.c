@@ -22,7 +22,10 @@
 #include "base/base64.h"
 #include "base/str.h"
 
-enum { PIECE = 30 * 1024 }; /* of an event; a multiple of 3 */
+enum {
+	PIECE = 30 * 1024,  /* of an event; a multiple of 3 */
+	STEP_MS = 5 * 1000, /* in which time is counted */
+};
 
 /* The longest time a client may name: ten digits. */
 static const uint64_t timeout_max_ms = 9999999999;
@@ -40,6 +43,7 @@ struct stream {
 	struct envd_stream_request request;
 	bool ours; /* we started it: its time is up when ours is */
 	struct timer deadline;
+	uint64_t left_ms, step_ms; /* of its time; until the timer */
 	struct out out[2];
 	bool waiting; /* until the client took what was given */
 	bool ended;
@@ -292,10 +296,8 @@ int envd_stream_timeout(const struct http_conn *c, uint64_t *ms, struct err *e)
 	return 0;
 }
 
-static void on_deadline(struct timer *t)
+static void time_is_up(struct stream *s)
 {
-	struct stream *s = container_of(t, struct stream, deadline);
-
 	if (s->ours)
 		process_signal(&s->proc, SIGKILL);
 	if (s->conn && s->cs.conn)
@@ -305,6 +307,28 @@ static void on_deadline(struct timer *t)
 		connect_refuse(s->api, s->conn, "deadline_exceeded",
 			       "the time of this call is over");
 	stream_free(s);
+}
+
+static void on_step(struct timer *t);
+
+static void next_step(struct stream *s)
+{
+	s->step_ms = s->left_ms < STEP_MS ? s->left_ms : STEP_MS;
+	timer_set(&s->api->loop, &s->deadline, s->step_ms, on_step);
+}
+
+/* While its sandbox is paused a process has no time, and uses none up. */
+static void on_step(struct timer *t)
+{
+	struct stream *s = container_of(t, struct stream, deadline);
+	const struct sandbox *box = box_by_id(s->api, s->request.id);
+
+	if (!s->ours || !box || box->state != BOX_PAUSED)
+		s->left_ms -= s->step_ms;
+	if (s->left_ms > 0)
+		next_step(s);
+	else
+		time_is_up(s);
 }
 
 void envd_stream(struct api *a, struct http_conn *c,
@@ -333,7 +357,8 @@ void envd_stream(struct api *a, struct http_conn *c,
 		stream_free(s);
 		return;
 	}
-	if (q->timeout_ms)
-		timer_set(&a->loop, &s->deadline, q->timeout_ms, on_deadline);
+	s->left_ms = q->timeout_ms;
+	if (s->left_ms > 0)
+		next_step(s);
 	http_own(c, s, stream_gone);
 }
