@@ -231,16 +231,19 @@ static void start_body(struct http_conn *c, char *body, size_t n, void *owner)
 	struct start *s = owner;
 	struct sandbox *box = box_by_id(s->api, s->request.id);
 	struct err e = { 0 };
+	int r = -EINVAL;
 
 	s->message = connect_message(c, body, n, &e);
-	if (s->message && !box)
-		err_set(&e, ENOENT, "sandbox %s is gone", s->request.id);
-	if (e.code)
-		refuse(s, &e);
-	else if (!auto_snapshot_wanted(box))
+	if (s->message && !box) {
+		r = err_set(&e, ENOENT, "sandbox %s is gone", s->request.id);
+	} else if (s->message && auto_snapshot_wanted(box)) {
+		r = auto_snapshot_take(&s->snapshot, box, &s->request.who,
+				       http_request_id(c), on_snapshot, &e);
+	} else if (s->message) {
 		launch(s, box);
-	else if (auto_snapshot_take(&s->snapshot, box, &s->request.who,
-				    http_request_id(c), on_snapshot, &e) < 0)
+		return;
+	}
+	if (r < 0)
 		refuse(s, &e);
 }
 
