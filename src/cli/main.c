@@ -255,9 +255,8 @@ const struct verb all_verbs[] = {
 	  .notes = "For programs that start MCP servers: each session has a "
 		   "sandbox of its own, which is\nmade when it is first used. "
 		   "Over HTTP the same is at /mcp.",
-	  .examples = "claude mcp add " PRODUCT " -- " PRODUCT
-		      " mcp\tClaude Code\n" PRODUCT
-		      " mcp --sandbox work\twork in one that is there\n" },
+	  .examples = "claude mcp add " PRODUCT " -- " PRODUCT " mcp\n" PRODUCT
+		      " mcp --sandbox work\n" },
 	{ .name = "events",
 	  .fn = verb_events,
 	  .args = "[OPTIONS]",

@@ -4,11 +4,6 @@ What the tools do is test_mcp_tools.py's."""
 
 import json
 import signal
-import socket
-import subprocess
-import threading
-import time
-import unittest
 
 import harness
 import mcp
@@ -453,8 +448,14 @@ class Boxes(harness.Case):
         self.i.kill_role("carrel-api")
         self.i.wait_ready()
         self.assertIn("kept", self.run_in(s, "cat /tmp/x"))
+        # A copy of somebody's is not taken for the session's.
+        box, = self.boxes()
+        self.assertEqual(self.i.api("POST", f"/v1/sandboxes/{box['id']}/fork",
+                                    {"name": "copy"}).status, 201)
+        self.i.kill_role("carrel-api")
+        self.i.wait_ready()
         self.assertEqual(s.end(), 204)
-        self.assertEqual(self.boxes(), [])
+        self.assertEqual([b["name"] for b in self.boxes()], ["copy"])
 
 
 class Bridge(harness.Case):

@@ -31,6 +31,30 @@ static void own(struct mcp_session *s, const char *id)
 		memcpy(s->box.ours[s->box.n_ours++], id, ID_CAP);
 }
 
+static const char label[] = "mcp-session";
+
+/* Copies have the label, too, but never the name. */
+static void name_for(const char *session, char out[NAME_CAP])
+{
+	snprintf(out, NAME_CAP, "mcp-%.12s", session + 1);
+}
+
+const struct sandbox *mcp_box_of_session(struct api *a,
+					 const struct identity *who,
+					 const char *session)
+{
+	char name[NAME_CAP];
+	const struct sandbox *box;
+	const char *of;
+
+	name_for(session, name);
+	box = box_by_name(a, who_project(who), name);
+	if (!box || !box_visible(box))
+		return NULL;
+	of = json_string_value(json_object_get(box->spec.labels, label));
+	return of && strcmp(of, session) == 0 ? box : NULL;
+}
+
 void mcp_box_adopt(struct mcp_session *s, const struct sandbox *box)
 {
 	const struct spec *spec = &box->spec;
@@ -140,10 +164,15 @@ static json_t *new_spec(const struct mcp_session *s)
 {
 	static const char *const actions[] = { "remove", "pause" };
 	const struct mcp_wishes *w = &s->wishes;
-	json_t *spec = json_pack("{s:{s:s, s:s}}", "labels", "mcp",
-				 *s->client ? s->client : "client",
-				 MCP_SESSION_LABEL, s->id);
+	char name[NAME_CAP];
+	json_t *spec;
 
+	name_for(s->id, name);
+	spec = json_pack("{s:{s:s, s:s}}", "labels", "mcp",
+			 *s->client ? s->client : "client", label, s->id);
+	/* If one is kept it has the name: the next does without. */
+	if (!box_by_name(s->api, who_project(&s->who), name))
+		json_object_set_new(spec, "name", json_string(name));
 	if (*w->image)
 		json_object_set_new(spec, "image", json_string(w->image));
 	if (*w->policy)

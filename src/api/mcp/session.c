@@ -259,38 +259,22 @@ struct mcp_session *mcp_session_new(struct api *a, const struct identity *who,
 	return s;
 }
 
-static bool was_made_for(const struct sandbox *box, const char *id)
-{
-	const json_t *label =
-		json_object_get(box->spec.labels, MCP_SESSION_LABEL);
-
-	return json_is_string(label) &&
-	       strcmp(json_string_value(label), id) == 0;
-}
-
 /* Its client came back after a restart of ours. */
 static struct mcp_session *find_again(struct api *a, const struct identity *who,
 				      const char *id, enum mcp_version v)
 {
-	struct mcp_session *s = NULL;
-	struct list *n, *next;
+	const struct sandbox *box;
+	struct mcp_session *s;
 	struct err e = { 0 };
 
 	if (!id_valid(id))
 		return NULL;
-	list_each (n, next, &a->boxes.all) {
-		struct sandbox *box = container_of(n, struct sandbox, all);
-
-		if (!box_visible(box) || !box_is_for(box, who) ||
-		    !was_made_for(box, id))
-			continue;
-		if (!s && make_room(a, who, &e) < 0)
-			return NULL;
-		if (!s)
-			s = session_add(a, who, id);
-		s->version = v;
-		mcp_box_adopt(s, box);
-	}
+	box = mcp_box_of_session(a, who, id);
+	if (!box || make_room(a, who, &e) < 0)
+		return NULL;
+	s = session_add(a, who, id);
+	s->version = v;
+	mcp_box_adopt(s, box);
 	return s;
 }
 

@@ -7,10 +7,10 @@
  * `mcp_idle`; its sandbox is then removed, paused or kept, as was asked for.
  * One that was named (?sandbox=) is its owner's, and is left alone.
  *
- * Sessions live in memory; a label of their sandbox has their id. After a
- * restart of this role, one whose client comes back is found again by it. The
- * sandboxes of the others end by their own idle time, which is twice that of
- * sessions.
+ * Sessions live in memory; the name and a label of their sandbox tell whose it
+ * is. After a restart of this role, one whose client comes back is found again
+ * by them, and goes on in the sandbox that was made for it. The sandboxes of
+ * the others end by their own idle time, which is twice that of sessions.
  */
 #pragma once
 
@@ -119,9 +119,11 @@ void mcp_session_end(struct mcp_session *s, struct http_conn *c);
 
 /* --- box.c --- */
 
-#define MCP_SESSION_LABEL "mcp-session"
 void mcp_box_init(struct mcp_session *s);
-/* From a sandbox that was made for it, before a restart. */
+/* One that was made for a session, before a restart; or NULL. */
+const struct sandbox *mcp_box_of_session(struct api *a,
+					 const struct identity *who,
+					 const char *session);
 void mcp_box_adopt(struct mcp_session *s, const struct sandbox *box);
 /* The session is in use, and so is its sandbox. */
 void mcp_box_touch(struct mcp_session *s);
