@@ -9,9 +9,11 @@ static struct buf out, why;
 
 static size_t edit(const char *text, const char *from, const char *to, bool all)
 {
+	const struct edit x = { text, strlen(text), from, to, all, 20 };
+
 	buf_clear(&out);
 	buf_clear(&why);
-	return edit_text(text, strlen(text), from, to, all, &out, &why);
+	return edit_text(&x, &out, &why);
 }
 
 static void test_edit(void)
@@ -39,6 +41,11 @@ static void test_why(void)
 	CHECK(strstr(buf_str(&why), "line 2: the quick brown fox"));
 	CHECK(edit("alpha\n", "zzz zzz", "x", false) == 0);
 	CHECK(!strstr(buf_str(&why), "line"));
+	CHECK(edit("aaaaaaaaaa", "a", "bbb", true) == 10);
+	CHECK(buf_len(&out) == 0);
+	CHECK(strstr(buf_str(&why), "more than 20 bytes"));
+	CHECK(edit("aaaaaaaaaa", "a", "bb", true) == 10);
+	CHECK(buf_len(&out) == 20);
 	CHECK(edit("", "x", "y", false) == 0);
 	CHECK(edit("abc\n", "\n\n", "y", false) == 0);
 }

@@ -47,10 +47,11 @@ const char *image_type(const char *p, size_t n)
 	size_t i;
 
 	for (i = 0; i < ARRAY_LEN(magics); i++) {
-		if (n < magics[i].n || memcmp(p, magics[i].magic, magics[i].n))
+		if (n < magics[i].n ||
+		    memcmp(p, magics[i].magic, magics[i].n) != 0)
 			continue;
 		if (magics[i].more &&
-		    (n < 12 || memcmp(p + 8, magics[i].more, 4)))
+		    (n < 12 || memcmp(p + 8, magics[i].more, 4) != 0))
 			continue;
 		return magics[i].type;
 	}

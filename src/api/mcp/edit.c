@@ -117,23 +117,29 @@ static void say_nearest(const char *text, size_t n, const char *from,
 	buf_add(why, best.p, best.n < SHOWN_MAX ? best.n : SHOWN_MAX);
 }
 
-size_t edit_text(const char *text, size_t n, const char *from, const char *to,
-		 bool all, struct buf *out, struct buf *why)
+size_t edit_text(const struct edit *x, struct buf *out, struct buf *why)
 {
-	const char *p = text, *end = text + n, *at;
-	size_t len = strlen(from), count = 0;
+	const char *p = x->text, *end = x->text + x->n, *at;
+	size_t len = strlen(x->from), count = 0;
 
-	for (at = p; (at = next(at, end, from, len)); at += len)
+	for (at = p; (at = next(at, end, x->from, len)); at += len)
 		count++;
-	if (count == 0)
-		say_nearest(text, n, from, why);
-	else if (count > 1 && !all)
-		say_places(text, n, from, count, why);
-	if (count == 0 || (count > 1 && !all))
+	if (count == 0) {
+		say_nearest(x->text, x->n, x->from, why);
+		return 0;
+	}
+	if (count > 1 && !x->all) {
+		say_places(x->text, x->n, x->from, count, why);
 		return count;
-	while ((at = next(p, end, from, len))) {
+	}
+	if (x->n - count * len + count * strlen(x->to) > x->max) {
+		buf_printf(why, "the file would have more than %zu bytes",
+			   x->max);
+		return count;
+	}
+	while ((at = next(p, end, x->from, len))) {
 		buf_add(out, p, (size_t)(at - p));
-		buf_puts(out, to);
+		buf_puts(out, x->to);
 		p = at + len;
 	}
 	buf_add(out, p, (size_t)(end - p));

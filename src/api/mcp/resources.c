@@ -85,9 +85,10 @@ static void on_home(struct task *t, int status, json_t *answer)
 	size_t i;
 
 	/* Without a home there are no files in it. */
-	json_array_foreach (json_object_get(answer, "entries"), i, e)
+	json_array_foreach (json_object_get(answer, "entries"), i, e) {
 		if (status == 200 && is_file(e))
 			json_array_append_new(list, file_resource(e));
+	}
 	reply_result(t, json_pack("{s:o}", "resources", list));
 }
 

@@ -489,8 +489,9 @@ static void reply_list(struct task *t, const json_t *list)
 	const json_t *p;
 	size_t i;
 
-	json_array_foreach (list, i, p)
+	json_array_foreach (list, i, p) {
 		put_process(&text, p);
+	}
 	if (buf_len(&text) == 0)
 		buf_puts(&text, "No process runs, and none has ended lately.");
 	task_reply(t, content_one(buf_data(&text), buf_len(&text)));

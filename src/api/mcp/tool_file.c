@@ -136,18 +136,24 @@ static void on_read(struct task *t, int status, json_t *error, bool whole)
 {
 	AUTO(buf_done) struct buf why = { 0 };
 	struct change *c = change_of(t);
-	bool all = task_bool(t, "replace_all", false);
+	const struct edit x = {
+		.text = buf_data(&c->text),
+		.n = buf_len(&c->text),
+		.from = task_str(t, "old_string", ""),
+		.to = task_str(t, "new_string", ""),
+		.all = task_bool(t, "replace_all", false),
+		.max = 2 * EDIT_MAX,
+	};
 
 	if (status / 100 != 2 || !whole) {
 		task_refused(t, "it cannot be read", status, error);
 		return;
 	}
-	c->n_replaced =
-		edit_text(buf_data(&c->text), buf_len(&c->text),
-			  task_str(t, "old_string", ""),
-			  task_str(t, "new_string", ""), all, &c->result, &why);
-	if (c->n_replaced == 1 || (c->n_replaced > 1 && all))
+	c->n_replaced = edit_text(&x, &c->result, &why);
+	if (buf_len(&why) == 0)
 		put_file(c, on_edited);
+	else if (c->n_replaced > 0 && (c->n_replaced == 1 || x.all))
+		task_error(t, "%s: %s", task_str(t, "path", ""), buf_str(&why));
 	else if (c->n_replaced > 1)
 		task_error(t,
 			   "old_string is not unique in %s: %s. Add lines "
@@ -219,8 +225,9 @@ static void on_listed(struct task *t, int status, json_t *answer)
 		task_refused(t, "it cannot be listed", status, answer);
 		return;
 	}
-	json_array_foreach (json_object_get(answer, "entries"), i, e)
+	json_array_foreach (json_object_get(answer, "entries"), i, e) {
 		put_entry(&text, e);
+	}
 	if (i == 0)
 		buf_puts(&text, "The directory is empty.");
 	if (json_is_string(json_object_get(answer, "next")))

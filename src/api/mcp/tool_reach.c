@@ -206,8 +206,9 @@ static void on_drive(struct task *t, int status, json_t *answer)
 		task_refused(t, "the drive cannot be listed", status, answer);
 		return;
 	}
-	json_array_foreach (json_object_get(answer, "entries"), i, e)
+	json_array_foreach (json_object_get(answer, "entries"), i, e) {
 		put_row(&text, e);
+	}
 	if (i == 0)
 		buf_puts(&text, "There is nothing on the drive.");
 	if (json_is_string(json_object_get(answer, "next")))
