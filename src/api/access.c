@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "api/api.h"
-#include "api/gate.h"
+#include "api/gate_link.h"
 #include "api/reply.h"
 #include "api/routes.h"
 #include "base/auto.h"
@@ -387,6 +387,35 @@ static void wait_for(struct access *x, struct approval *p)
 	}
 }
 
+static void call_hook(struct gate_link *l, struct approval *p)
+{
+	json_t *j = approval_json(p->api, p);
+	AUTO_FREE char *text = NULL;
+	struct gate_msg m = { .kind = GATE_HOOK };
+
+	json_object_set_new(j, "type", json_string("approval.ask"));
+	text = json_dumps(j, JSON_COMPACT);
+	json_decref(j);
+	m.text = text;
+	if (text)
+		gate_send(l, &m, NULL, 0);
+	p->hooked = true;
+}
+
+void access_hook(struct gate_link *l)
+{
+	struct list *n, *next;
+
+	if (*l->door || !l->ready)
+		return;
+	list_each (n, next, &l->api->approvals.all) {
+		struct approval *p = container_of(n, struct approval, node);
+
+		if (p->ahead && !p->hooked && !p->denied)
+			call_hook(l, p);
+	}
+}
+
 /* One that waits for the same, or was denied; counts those of the sandbox. */
 static struct approval *find_same(struct api *a, const struct approval *want,
 				  unsigned *count)
@@ -431,6 +460,9 @@ static int ask_person(struct access *x, const struct approval *want,
 						      http_request_id(x->conn),
 					      .data = approval_json(a, p) });
 	}
+	/* Only who has to do with the outside calls there: a door. */
+	if (*a->conf.ask_webhook)
+		access_hook(gate_link_get(a, ""));
 	wait_for(x, p);
 	return 0;
 }

@@ -18,6 +18,7 @@
 #include "base/list.h"
 
 struct approval;
+struct gate_link;
 struct identity;
 struct sandbox;
 
@@ -37,5 +38,7 @@ int access_open(struct sandbox *s, const struct approval *p, const char *rule,
 		struct err *e) MUST_CHECK;
 /* It is decided. True: there is nothing left of it to be remembered. */
 bool access_decided(struct approval *p, bool allow);
+/* The shared door is there: it calls who wants to be (`ask_webhook`). */
+void access_hook(struct gate_link *l);
 /* The sandbox has ended. */
 void access_forget(struct sandbox *s);

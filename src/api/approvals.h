@@ -42,6 +42,7 @@ struct approval {
 	/* Asked for ahead of any request: no door holds it (api/access.h). */
 	bool ahead;
 	bool denied; /* and remembered until it expires */
+	bool hooked; /* the door was told to call `ask_webhook` */
 	char reason[APPROVAL_REASON_CAP];
 	struct api *api;
 	struct timer expiry;

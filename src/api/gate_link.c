@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "api/access.h"
 #include "api/api.h"
 #include "base/auto.h"
 #include "base/buf.h"
@@ -332,6 +333,7 @@ static void take_ready(struct gate_link *l, const struct gate_msg *m)
 	timer_set(&l->api->loop, &l->timer, IDLE_MS, on_timer);
 	send_all_gone(l);
 	approvals_settle(l);
+	access_hook(l);
 	gate_boxes_ready(l);
 	list_each (n, next, &l->waits)
 		ask(l, container_of(n, struct gate_wait, node));

@@ -11,6 +11,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "gate/ask.h"
+#include "gate/ask_hook.h"
 #include "gate/box.h"
 #include "gate/inject.h"
 #include "gate/leaf.h"
@@ -146,6 +147,9 @@ static int api_message(struct gate *g, const struct gate_msg *m, int *fds)
 		return 0;
 	case GATE_SELF:
 		return self_apply(g, m);
+	case GATE_HOOK:
+		ask_hook(g, m->text);
+		return 0;
 	case GATE_SYNC:
 		projects_settle(g);
 		gate_tell(g, &synced);

@@ -49,6 +49,7 @@ static const uint8_t layout[GATE_KINDS][FIELDS_MAX] = {
 	[GATE_SHOWN] = { NUMBER, SHOWN },
 	[GATE_KEPT] = { ID },
 	[GATE_SELF] = { ID, TEXT, BYTES },
+	[GATE_HOOK] = { TEXT },
 };
 
 static void put_box(struct buf *b, const struct gate_msg *m)

@@ -81,6 +81,9 @@ enum gate_kind {
 	/* From the api, behind a GATE_BOX. id, text, bytes: what GATE_FD_SELF
 	 * tells (JSON), and the SHA-256 of the token that it is told for. */
 	GATE_SELF,
+	/* From the api. text: JSON for who is called when somebody has to
+	 * decide; of what no door holds. */
+	GATE_HOOK,
 	GATE_KINDS
 };
 

@@ -9,6 +9,7 @@ import clients
 import harness
 import mcp
 from harness import SLOW, wait_for
+from internet import answer
 from test_gate_life import Case as GateCase
 
 
@@ -41,9 +42,14 @@ class Tools(clients.Case):
 
 class Access(GateCase):
     """Access that is asked for ahead."""
-    SETTINGS = {"ask_timeout": "120s"}
+    SETTINGS = {"ask_timeout": "120s", "ask_webhook": "http://hook.test/a"}
     RULES = ["ask * http://api.test", "deny * http://evil.test",
              "allow GET http://other.test"]
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.hook = cls.net.web("hook.test", handler=lambda r: answer(b"ok"))
 
     def tearDown(self):
         for s in getattr(self, "sessions", []):
@@ -77,6 +83,12 @@ class Access(GateCase):
         self.assertEqual((p["sandbox"], p["url"], p["reason"]),
                          (box, "http://api.test/x", "to test it"))
         self.assertIn("to test it", self.i.cli("approvals", check=0).out)
+        hook = wait_for("the hook is called", lambda: [
+            r for r in self.hook.requests
+            if json.loads(r.body)["number"] == p["number"]], 20 * SLOW)[0]
+        told = json.loads(hook.body)
+        self.assertEqual((told["type"], told["sandbox"], told["reason"]),
+                         ("approval.ask", box, "to test it"))
         # Asking again is asking for the same.
         self.ask(s, "http://api.test/other")
         self.assertEqual(len(self.pending()), 1)
