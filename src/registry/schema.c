@@ -126,17 +126,22 @@
 /*
  * Templates of the E2B API: names of a project for disks that were built.
  * `tags` (JSON) says which build each tag means; a build's `about` (JSON) has
- * what its sandboxes are made with, or why it failed.
+ * what its sandboxes are made with, or why it failed. Disks behind the steps of
+ * builds, by a hash of all that led to them, are a cache.
  */
-#define V5                                                                \
-	"CREATE TABLE templates (id TEXT PRIMARY KEY NOT NULL,"           \
-	" project TEXT NOT NULL, name TEXT NOT NULL, tags TEXT NOT NULL," \
-	" created_ms INTEGER NOT NULL, updated_ms INTEGER NOT NULL,"      \
-	" UNIQUE (project, name)) WITHOUT ROWID;"                         \
-	"CREATE TABLE template_builds (id TEXT PRIMARY KEY NOT NULL,"     \
-	" template TEXT NOT NULL, state TEXT NOT NULL,"                   \
-	" snapshot TEXT NOT NULL, about TEXT NOT NULL,"                   \
-	" created_ms INTEGER NOT NULL, finished_ms INTEGER NOT NULL)"     \
+#define V5                                                                 \
+	"CREATE TABLE templates (id TEXT PRIMARY KEY NOT NULL,"            \
+	" project TEXT NOT NULL, name TEXT NOT NULL, tags TEXT NOT NULL,"  \
+	" created_ms INTEGER NOT NULL, updated_ms INTEGER NOT NULL,"       \
+	" UNIQUE (project, name)) WITHOUT ROWID;"                          \
+	"CREATE TABLE template_builds (id TEXT PRIMARY KEY NOT NULL,"      \
+	" template TEXT NOT NULL, state TEXT NOT NULL,"                    \
+	" snapshot TEXT NOT NULL, about TEXT NOT NULL,"                    \
+	" created_ms INTEGER NOT NULL, finished_ms INTEGER NOT NULL)"      \
+	" WITHOUT ROWID;"                                                  \
+	"CREATE TABLE template_steps (project TEXT NOT NULL,"              \
+	" key TEXT NOT NULL, snapshot TEXT NOT NULL, about TEXT NOT NULL," \
+	" used_ms INTEGER NOT NULL, PRIMARY KEY (project, key))"           \
 	" WITHOUT ROWID;"
 
 const char *const registry_steps[] = { V1, V2, V3, V4, V5 };
@@ -345,6 +350,12 @@ const char *const registry_statements[] = {
 	[ST_BUILD_LIST] =
 		"SELECT id, template, state, snapshot, about, created_ms,"
 		" finished_ms FROM template_builds ORDER BY created_ms, id",
+	[ST_STEP_PUT] = "REPLACE INTO template_steps (project, key, snapshot,"
+			" about, used_ms) VALUES (?1, ?2, ?3, ?4, ?5)",
+	[ST_STEP_REMOVE] = "DELETE FROM template_steps"
+			   " WHERE project = ?1 AND key = ?2",
+	[ST_STEP_LIST] = "SELECT project, key, snapshot, about, used_ms"
+			 " FROM template_steps ORDER BY used_ms",
 };
 static_assert(ARRAY_LEN(registry_statements) == ST_COUNT,
 	      "a text for each statement");

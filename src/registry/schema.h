@@ -77,6 +77,9 @@ enum registry_stmt {
 	ST_BUILD_PUT,
 	ST_BUILD_REMOVE,
 	ST_BUILD_LIST,
+	ST_STEP_PUT,
+	ST_STEP_REMOVE,
+	ST_STEP_LIST,
 	ST_COUNT
 };
 extern const char *const registry_statements[ST_COUNT];

@@ -94,3 +94,48 @@ int registry_build_each(struct registry *r,
 	stmt_reset(r, ST_BUILD_LIST);
 	return rc;
 }
+
+int registry_step_put(struct registry *r, const struct step_row *row,
+		      struct err *e)
+{
+	sqlite3_stmt *st = r->st[ST_STEP_PUT];
+
+	put_text(st, 1, row->project);
+	put_text(st, 2, row->key);
+	put_text(st, 3, row->snapshot);
+	put_text(st, 4, row->about);
+	put_u64(st, 5, row->used_ms);
+	return stmt_run(r, ST_STEP_PUT, "write a step", e);
+}
+
+int registry_step_remove(struct registry *r, const char *project,
+			 const char *key, struct err *e)
+{
+	put_text(r->st[ST_STEP_REMOVE], 1, project);
+	put_text(r->st[ST_STEP_REMOVE], 2, key);
+	return stmt_run(r, ST_STEP_REMOVE, "remove a step", e);
+}
+
+int registry_step_each(struct registry *r,
+		       int (*fn)(void *arg, const struct step_row *row),
+		       void *arg, struct err *e)
+{
+	sqlite3_stmt *st = r->st[ST_STEP_LIST];
+	int rc;
+
+	while ((rc = stmt_row(r, ST_STEP_LIST, "list the steps", e)) == 1) {
+		struct step_row row = {
+			.project = get_text(st, 0),
+			.key = get_text(st, 1),
+			.snapshot = get_text(st, 2),
+			.about = get_text(st, 3),
+			.used_ms = get_u64(st, 4),
+		};
+
+		rc = fn(arg, &row);
+		if (rc != 0)
+			break;
+	}
+	stmt_reset(r, ST_STEP_LIST);
+	return rc;
+}

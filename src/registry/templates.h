@@ -1,4 +1,7 @@
-/* Rows of templates and of their builds. All are on disk when they return. */
+/*
+ * Rows of templates and of their builds, on disk when they return; and of
+ * steps, a cache.
+ */
 #pragma once
 
 #include "registry/registry.h"
@@ -15,6 +18,13 @@ struct build_row {
 	const char *about;    /* JSON */
 	uint64_t created_ms;
 	uint64_t finished_ms; /* 0: not yet */
+};
+
+/* The disk behind a step of a build. */
+struct step_row {
+	const char *project, *key, *snapshot;
+	const char *about; /* JSON */
+	uint64_t used_ms;
 };
 
 /* Adds it, or changes its tags. EEXIST: its project has the name. */
@@ -34,3 +44,12 @@ int registry_build_remove(struct registry *r, const char *id,
 int registry_build_each(struct registry *r,
 			int (*fn)(void *arg, const struct build_row *row),
 			void *arg, struct err *e) MUST_CHECK;
+
+int registry_step_put(struct registry *r, const struct step_row *row,
+		      struct err *e) MUST_CHECK;
+int registry_step_remove(struct registry *r, const char *project,
+			 const char *key, struct err *e) MUST_CHECK;
+/* The one that was used longest ago first. */
+int registry_step_each(struct registry *r,
+		       int (*fn)(void *arg, const struct step_row *row),
+		       void *arg, struct err *e) MUST_CHECK;

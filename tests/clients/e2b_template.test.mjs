@@ -310,6 +310,27 @@ test('processors and memory', async () => {
 	await s.kill();
 });
 
+test('what took long is not done again', async () => {
+	const slow = () => tiny().setEnvs({ KEPT: 'yes' })
+		.runCmd('sleep 1.1; cat /proc/uptime > /tmp/when').setWorkdir('/srv');
+	const built = async (template, name, options) => {
+		const lines = [];
+		await Template.build(template, name,
+			{ ...options, onBuildLogs: (l) => lines.push(l.message) });
+		const s = await Sandbox.create(name, { timeoutMs: 60000 });
+		const when = await sh(s.sandboxId, 'cat /tmp/when; echo $KEPT; pwd');
+		await s.kill();
+		return [when, lines.find((l) => l.startsWith('CACHED'))];
+	};
+	const [one, none] = await built(slow(), 'slow');
+	assert.equal(none, undefined);
+	const [two, some] = await built(slow().setWorkdir('/opt'), 'slower');
+	assert.equal(some, 'CACHED 2 of 4 steps');
+	assert.equal(two, one.replace('/srv', '/opt'));
+	const [three] = await built(slow(), 'slow', { skipCache: true });
+	assert.notEqual(three, one);
+});
+
 test('lists, and one with its builds', async () => {
 	const all = (await ask('GET', '/templates')).json;
 	const t = all.find((e) => e.aliases[0] === 'sized');

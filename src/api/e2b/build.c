@@ -52,7 +52,7 @@ static void close_work(struct build_work *w)
 	w->file_fd = -1;
 	w->build->work = NULL;
 	w->build = NULL;
-	w->api->templates.n_works--;
+	list_del(&w->node);
 	build_logs_prune(w->api);
 	if (*w->box &&
 	    inner_ask(&w->ask, w->api, &w->who, w->request, "DELETE",
@@ -83,6 +83,7 @@ static void finish(struct build_work *w, enum build_state state)
 	b->state = state;
 	b->finished_ms = clock_wall_ms();
 	json_object_del(b->about, "tags");
+	json_object_del(b->about, "box");
 	if (build_save(w->api, b, &e) < 0)
 		log_err("build=%s %s, ignoring", b->id, e.msg);
 	write_down(w, b);
@@ -221,23 +222,21 @@ static int check_plan(const json_t *plan, struct err *e)
 
 static int check_room(struct api *a, const struct build *of, struct err *e)
 {
-	struct list *n, *next, *m, *after;
-	unsigned mine = 0;
+	unsigned all = 0, mine = 0;
+	struct list *n, *next;
 
-	list_each (n, next, &a->templates.all) {
-		struct template *t = container_of(n, struct template, node);
+	list_each (n, next, &a->templates.works) {
+		const struct build_work *w =
+			container_of(n, struct build_work, node);
 
-		if (strcmp(t->project, of->of->project) != 0)
-			continue;
-		list_each (m, after, &t->builds)
-			mine += container_of(m, struct build, node)->work !=
-				NULL;
+		all++;
+		mine += strcmp(w->who.project, of->of->project) == 0;
 	}
-	if (a->templates.n_works < BUILDS_MAX && mine < BUILDS_PROJECT_MAX)
+	if (all < BUILDS_MAX && mine < BUILDS_PROJECT_MAX)
 		return 0;
 	return err_set(e, EUSERS,
 		       "%u builds are under way: try again when they are done",
-		       a->templates.n_works);
+		       all);
 }
 
 static void copy_text(const json_t *plan, const char *key, json_t *about,
@@ -277,46 +276,52 @@ int build_start(struct api *a, const struct identity *who,
 	w->env = json_object();
 	w->file_fd = -1;
 	b->work = w;
-	a->templates.n_works++;
+	list_add(&a->templates.works, &w->node);
 	timer_set(&a->loop, &w->late, BUILD_TIME_S * 1000ULL, on_late);
 	snprintf(w->step, sizeof(w->step), "base");
 	build_base(w);
 	return 0;
 }
 
-/* --- after a restart --- */
+/* --- its sandbox --- */
 
-static bool is_made(struct api *a, const char *id)
+bool build_has_box(struct api *a, const char *id)
+{
+	struct list *n, *next;
+
+	list_each (n, next, &a->templates.works)
+		if (strcmp(container_of(n, struct build_work, node)->box, id) ==
+		    0)
+			return true;
+	return false;
+}
+
+static void settle(struct api *a, struct build *b)
+{
+	const char *id = json_string_value(json_object_get(b->about, "box"));
+	struct sandbox *s = id ? box_by_id(a, id) : NULL;
+	struct err e = { 0 };
+
+	if (!id || b->work)
+		return;
+	if (s) {
+		log_info("sandbox=%s its build is over, removing it", s->id);
+		box_reason(s, "its build was over");
+		box_kill(s, NULL);
+	}
+	json_object_del(b->about, "box");
+	if (build_save(a, b, &e) < 0)
+		log_err("build=%s %s, ignoring", b->id, e.msg);
+}
+
+void builds_settle(struct api *a)
 {
 	struct list *n, *next, *m, *after;
 
 	list_each (n, next, &a->templates.all) {
 		struct template *t = container_of(n, struct template, node);
 
-		list_each (m, after, &t->builds) {
-			const struct build *b =
-				container_of(m, struct build, node);
-
-			if (b->work && strcmp(b->id, id) == 0)
-				return true;
-		}
-	}
-	return false;
-}
-
-void builds_settle(struct api *a)
-{
-	struct list *n, *next;
-
-	list_each (n, next, &a->boxes.all) {
-		struct sandbox *s = container_of(n, struct sandbox, all);
-		const char *id = json_string_value(
-			json_object_get(s->spec.labels, BUILD_LABEL));
-
-		if (!id || is_made(a, id))
-			continue;
-		log_info("sandbox=%s its build is over, removing it", s->id);
-		box_reason(s, "its build was over");
-		box_kill(s, NULL);
+		list_each (m, after, &t->builds)
+			settle(a, container_of(m, struct build, node));
 	}
 }

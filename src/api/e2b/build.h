@@ -11,6 +11,7 @@
  *	build_run.c	one process of the sandbox, its output into the log
  *	build_log.c	the log of a build
  *	build_file.c	archives that clients sent for COPY
+ *	build_cache.c	disks behind steps, for the next build
  *
  * Nothing of a build survives a restart: it has failed then.
  */
@@ -36,9 +37,12 @@ enum {
 	BUILD_PATH_CAP = 512,
 	BUILD_TAIL = 160,
 	BUILD_PIECE = 64 * 1024,
+	BUILD_KEY_CAP = 65,
+	BUILD_KEEP_MS = 1000,  /* of work that is worth a snapshot */
+	BUILD_STEPS_KEPT = 32, /* of a project */
 };
 
-#define BUILD_LABEL "e2b.build"
+#define BUILD_LABEL "e2b.build" /* for people who look at sandboxes */
 
 /* One process: argv ends at NULL. */
 struct build_process {
@@ -49,6 +53,7 @@ struct build_process {
 };
 
 struct build_work {
+	struct list node;
 	struct api *api;
 	struct build *build;
 	struct identity who;
@@ -57,6 +62,10 @@ struct build_work {
 	char step[16];    /* "base", "1"..., "finalize" */
 	size_t i;         /* of plan's steps */
 	char box[ID_CAP]; /* "": none yet */
+
+	/* build_cache.c: of what it starts with, and of all steps so far. */
+	char key[BUILD_KEY_CAP];
+	uint64_t kept_ms; /* CLOCK_BOOTTIME */
 
 	/* What steps set, and processes are started with. */
 	json_t *env;
@@ -93,6 +102,8 @@ int build_start(struct api *a, const struct identity *who,
 		struct err *e) MUST_CHECK;
 /* The warden is up: sandboxes of builds that nobody makes any more go. */
 void builds_settle(struct api *a);
+/* Is it the sandbox of a build? */
+bool build_has_box(struct api *a, const char *id);
 
 /* --- inside --- */
 
@@ -118,6 +129,14 @@ void build_end(struct build_work *w);
 int build_check_step(const json_t *step, struct err *e) MUST_CHECK;
 void build_run(struct build_work *w, const struct build_process *p,
 	       void (*ran)(struct build_work *w));
+
+/* --- disks behind steps --- */
+
+int build_steps_load(struct api *a, struct err *e) MUST_CHECK;
+/* It starts with this spec: from the disk of the last step that is there. */
+void build_cache_begin(struct build_work *w, json_t *spec);
+/* A step is done: keeps its disk if it took long; then the next one. */
+void build_step_done(struct build_work *w);
 
 /* --- the log --- */
 

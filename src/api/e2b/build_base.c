@@ -45,13 +45,27 @@ static void provision(struct build_work *w)
 	build_run(w, &p, build_next);
 }
 
+/* What it is started with, unless a step's disk says more. */
+static int take_place(struct build_work *w, const json_t *spec)
+{
+	const char *user = text_of(spec, "user"),
+		   *dir = text_of(spec, "workdir");
+
+	if (!*user)
+		user = "user";
+	if (!*dir)
+		dir = strcmp(user, "root") == 0 ? "/root" : "/home/user";
+	if (str_copy(w->user, sizeof(w->user), user) < 0)
+		return -ENAMETOOLONG;
+	return str_copy(w->workdir, sizeof(w->workdir), dir);
+}
+
 static void on_box(struct inner_ask *q, int status, json_t *answer)
 {
 	struct build_work *w = container_of(q, struct build_work, ask);
 	const json_t *spec = json_object_get(answer, "spec");
 	json_t *env = json_object_get(spec, "env");
-	const char *user = text_of(spec, "user"),
-		   *dir = text_of(spec, "workdir");
+	struct err e = { 0 };
 
 	if (status / 100 != 2 ||
 	    str_copy(w->box, sizeof(w->box), text_of(answer, "id")) < 0) {
@@ -59,17 +73,20 @@ static void on_box(struct inner_ask *q, int status, json_t *answer)
 			   inner_message(status, answer));
 		return;
 	}
+	/* A restart ends it by this. */
+	json_object_set_new(w->build->about, "box", json_string(w->box));
+	if (build_save(w->api, w->build, &e) < 0) {
+		build_fail(w, "%s", e.msg);
+		return;
+	}
 	if (json_is_object(env)) {
 		json_decref(w->env);
 		w->env = json_deep_copy(env);
 	}
-	if (!*user)
-		user = "user";
-	if (!*dir)
-		dir = strcmp(user, "root") == 0 ? "/root" : "/home/user";
-	if (str_copy(w->user, sizeof(w->user), user) < 0 ||
-	    str_copy(w->workdir, sizeof(w->workdir), dir) < 0)
+	if (take_place(w, spec) < 0)
 		build_fail(w, "its user or directory is too long");
+	else if (w->i > 0)
+		build_next(w); /* it was provisioned in the first step */
 	else
 		provision(w);
 }
@@ -102,6 +119,7 @@ static void make_box(struct build_work *w, json_t *spec)
 		return;
 	}
 	json_object_set_new(spec, "rules", rules);
+	build_cache_begin(w, spec);
 	build_ask(w, "POST", "/v1/sandboxes", spec, on_box);
 }
 

@@ -73,7 +73,7 @@ static bool ran_well(struct build_work *w, const char *what)
 static void on_run(struct build_work *w)
 {
 	if (ran_well(w, arg(now(w), 0)))
-		build_next(w);
+		build_step_done(w);
 }
 
 static void do_run(struct build_work *w, const json_t *step)
@@ -189,7 +189,7 @@ static void on_copied(struct build_work *w)
 	snprintf(what, sizeof(what), "COPY %.60s %.60s", arg(now(w), 0),
 		 arg(now(w), 1));
 	if (ran_well(w, what))
-		build_next(w);
+		build_step_done(w);
 }
 
 static const char *plain(const char *path)
@@ -308,7 +308,7 @@ static void do_copy(struct build_work *w, const json_t *step)
 static void on_workdir(struct build_work *w)
 {
 	if (ran_well(w, "WORKDIR"))
-		build_next(w);
+		build_step_done(w);
 }
 
 static void do_workdir(struct build_work *w, const json_t *step)
@@ -332,7 +332,7 @@ static void do_workdir(struct build_work *w, const json_t *step)
 static void on_user(struct build_work *w)
 {
 	if (ran_well(w, "USER"))
-		build_next(w);
+		build_step_done(w);
 }
 
 /* Who does not exist is found out here, not by the first who needs it. */
@@ -389,7 +389,7 @@ static void env_more(struct build_work *w)
 	if (json_object_size(w->env) > SPEC_ENV_MAX)
 		build_fail(w, "over %d variables", SPEC_ENV_MAX);
 	else
-		build_next(w);
+		build_step_done(w);
 }
 
 static void do_env(struct build_work *w, const json_t *step)

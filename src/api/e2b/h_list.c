@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "api/api.h"
+#include "api/e2b/build.h"
 #include "api/e2b/filter.h"
 #include "api/e2b/job.h"
 #include "api/e2b/sandbox.h"
@@ -135,9 +136,15 @@ static bool is_of(const struct sandbox *s, const char *template_ref)
 	       (alias && strcmp(alias, template_ref) == 0);
 }
 
+/* Ours, for a while: nobody made it. */
+static bool is_helper(const struct sandbox *s)
+{
+	return build_has_box(s->api, s->id) || volume_has_box(s->api, s->id);
+}
+
 static bool fits(const struct sandbox *s, const struct wish *w)
 {
-	return box_visible(s) && box_is_for(s, w->who) &&
+	return !is_helper(s) && box_visible(s) && box_is_for(s, w->who) &&
 	       s->state != BOX_ENDING && s->created_ms > w->after_ms &&
 	       is_of(s, w->template_ref) &&
 	       e2b_filter_fits(w->metadata, e2b_metadata(s));

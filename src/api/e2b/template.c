@@ -8,6 +8,7 @@
 #include <sys/random.h>
 
 #include "api/api.h"
+#include "api/e2b/build.h"
 #include "base/auto.h"
 #include "base/clock.h"
 #include "registry/templates.h"
@@ -139,9 +140,13 @@ int templates_load(struct api *a, struct err *e)
 
 	list_init(&a->templates.all);
 	list_init(&a->templates.files);
+	list_init(&a->templates.works);
+	list_init(&a->templates.steps);
 	r = registry_template_each(&a->registry, load_template, a, e);
 	if (r == 0)
 		r = registry_build_each(&a->registry, load_build, a, e);
+	if (r == 0)
+		r = build_steps_load(a, e);
 	return r;
 }
 

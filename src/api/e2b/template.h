@@ -113,7 +113,8 @@ struct build {
 	enum build_state state;
 	/*
 	 * "env", "workdir", "user", "start", "ready", "cpus", "memory_mb",
-	 * "tags" (to be set when it is ready), "reason" ({"step", "message"}).
+	 * "tags" (to be set when it is ready), "reason" ({"step", "message"}),
+	 * "box" (the sandbox that it is made in).
 	 */
 	json_t *about;
 	json_t *log; /* entries; NULL: they were not kept */
@@ -124,7 +125,8 @@ struct build {
 
 struct templates {
 	struct list all;
-	unsigned n_works;  /* builds under way */
+	struct list works; /* builds under way */
+	struct list steps; /* disks behind steps: build_cache.c */
 	struct list files; /* archives that clients sent: build.h */
 	struct timer files_late;
 	unsigned n_puts; /* on their way */

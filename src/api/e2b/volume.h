@@ -51,6 +51,9 @@ void volume_leave(struct volume_wait *w);
 /* The sandbox that it has for this; "": none. */
 void volume_box_of(struct api *a, const char *volume_id, char out[ID_CAP]);
 
+/* Is it the sandbox of a volume? */
+bool volume_has_box(struct api *a, const char *id);
+
 /* The token of a volume's content. */
 void e2b_volume_token(const struct api *a, const char *id,
 		      char out[PORT_MAC_CAP]);

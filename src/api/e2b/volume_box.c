@@ -154,3 +154,14 @@ void volume_box_of(struct api *a, const char *volume_id, char out[ID_CAP])
 
 	snprintf(out, ID_CAP, "%s", b ? b->box : "");
 }
+
+bool volume_has_box(struct api *a, const char *id)
+{
+	struct list *n, *next;
+
+	list_each (n, next, &a->e2b_volumes.boxes)
+		if (strcmp(container_of(n, struct volume_box, node)->box, id) ==
+		    0)
+			return true;
+	return false;
+}
