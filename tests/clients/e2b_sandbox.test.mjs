@@ -481,6 +481,18 @@ test('after a pause of the disk alone', async () => {
 	await s.kill();
 });
 
+test('a snapshot before each command, if that is wanted', async () => {
+	const r = await api('POST', '/v1/sandboxes', { timeout: 60, 'auto-snapshot': 'exec' });
+	const id = r.json.id;
+	made.push(id);
+	const s = await Sandbox.connect(id, { timeoutMs: 60000 });
+	for (const word of ['one', 'two'])
+		assert.equal((await s.commands.run(`echo ${word}`)).stdout, `${word}\n`);
+	const taken = (await api('GET', `/v1/snapshots?sandbox=${id}`)).json.snapshots;
+	assert.equal(taken.length, 2);
+	await s.kill();
+});
+
 // --- what is not there
 
 test('unknown sandboxes', async () => {
@@ -647,6 +659,9 @@ test('a private port', async () => {
 		assert.equal((await raw('GET', '/', { 'E2b-Sandbox-Id': s.sandboxID,
 			'E2b-Sandbox-Port': '8080', ...wrong })).status, 403);
 	}
+	// A preview of our own is opened by a token of our own.
+	const ours = (await api('POST', `/v1/sandboxes/${s.sandboxID}/ports/8080/token`, {})).json;
+	assert.equal((await raw('GET', `/?carrel_token=${ours.token}`, { Host })).status, 303);
 	const open = await raw('GET', '/', { Host,
 		'e2b-traffic-access-token': s.trafficAccessToken });
 	assert.equal(open.json.message, 'The sandbox is running but port is not open');

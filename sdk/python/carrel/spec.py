@@ -21,6 +21,7 @@ class Spec(TypedDict, total=False):
     pids: int
     nofile: int
     timeout: Time
+    timeout_action: str
     idle_timeout: Time
     idle_action: str
     cpu_budget: Time

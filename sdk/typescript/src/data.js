@@ -18,6 +18,7 @@
  * @property {number} [pids]
  * @property {number} [nofile]
  * @property {Time} [timeout]
+ * @property {string} [timeoutAction]
  * @property {Time} [idleTimeout]
  * @property {string} [idleAction]
  * @property {Time} [cpuBudget]

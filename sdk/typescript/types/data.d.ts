@@ -52,6 +52,7 @@ export type Spec = {
     pids?: number | undefined;
     nofile?: number | undefined;
     timeout?: Time | undefined;
+    timeoutAction?: string | undefined;
     idleTimeout?: Time | undefined;
     idleAction?: string | undefined;
     cpuBudget?: Time | undefined;
