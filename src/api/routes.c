@@ -44,6 +44,7 @@ const struct route *const all_routes[] = {
 	e2b_metrics_routes,
 	e2b_logs_routes,
 	e2b_network_routes,
+	e2b_secret_routes,
 	mcp_routes,
 	e2b_build_routes,
 	e2b_template_routes,

@@ -68,7 +68,8 @@ extern const struct route merge_routes[];
 extern const struct route e2b_sandbox_routes[], e2b_list_routes[],
 	e2b_life_routes[];
 extern const struct route e2b_snapshot_routes[], e2b_fork_routes[],
-	e2b_metrics_routes[], e2b_logs_routes[], e2b_network_routes[];
+	e2b_metrics_routes[], e2b_logs_routes[], e2b_network_routes[],
+	e2b_secret_routes[];
 extern const struct route mcp_routes[];
 extern const struct route e2b_build_routes[], e2b_template_routes[];
 extern const struct route e2b_volume_routes[], e2b_volume_content_routes[];

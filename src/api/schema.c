@@ -41,7 +41,8 @@
 	}
 
 #define SECRET_FIELDS                                                          \
-	{ "kind", "string", "header, basic, query, aws, oauth2 or totp" },     \
+	{ "kind", "string",                                                    \
+	  "header, basic, query, aws, oauth2, totp, text or fill" },           \
 		{ "hosts?", "string[]",                                        \
 		  "where it may go: HOST, *.HOST, HOST:PORT; plain http only " \
 		  "with http:// in front" },                                   \
@@ -50,7 +51,8 @@
 		{ "field?", "string", "field of the head, or parameter" },     \
 		{ "template?", "string",                                       \
 		  "the field's value, {} is the secret" },                     \
-		{ "user?", "string", "user, access key id or client id" },     \
+		{ "user?", "string",                                           \
+		  "user, access key id, client id; of a text, words" },        \
 		{ "region?", "string", "of AWS" },                             \
 		{ "service?", "string", "of AWS" },                            \
 		{ "token_url?", "string", "where OAuth 2 tokens come from" },  \

@@ -182,7 +182,8 @@ struct set_options {
 	const char *header, *basic, *query, *aws, *region, *service;
 	const char *token_url, *client_id, *scope;
 	const char *methods, *path, *env, *project;
-	bool oauth2, totp, json;
+	const char *fill;
+	bool oauth2, totp, text, json;
 };
 
 static void put_text(struct cli *cli, char *out, size_t cap, const char *what,
@@ -213,11 +214,11 @@ static void put_kind(struct cli *cli, struct secret *s,
 {
 	struct err e = { 0 };
 	int kinds = !!o->header + !!o->basic + !!o->query + !!o->aws +
-		    o->oauth2 + o->totp;
+		    !!o->fill + o->oauth2 + o->totp + o->text;
 
 	if (kinds > 1)
 		cli_usage_error(cli, "takes one of --header, --basic, --query, "
-				     "--aws, --oauth2, --totp");
+				     "--aws, --oauth2, --totp, --text, --fill");
 	if (o->basic) {
 		s->kind = SECRET_BASIC;
 		put_text(cli, s->user, sizeof(s->user), "--basic", o->basic);
@@ -233,11 +234,14 @@ static void put_kind(struct cli *cli, struct secret *s,
 			 o->client_id);
 	} else if (o->totp) {
 		s->kind = SECRET_TOTP;
+	} else if (o->text) {
+		s->kind = SECRET_TEXT;
 	} else {
-		s->kind = SECRET_HEADER;
+		s->kind = o->fill ? SECRET_FILL : SECRET_HEADER;
 		if (secret_set_header(s,
-				      o->header ? o->header
-						: "Authorization: Bearer {}",
+				      o->fill     ? o->fill
+				      : o->header ? o->header
+						  : "Authorization: Bearer {}",
 				      &e) < 0)
 			fail(cli, "%s", e.msg);
 	}
@@ -295,6 +299,10 @@ static int secret_set(struct cli *cli, int argc, char **argv)
 		  "what they are for" },
 		{ "totp", 0, OPT_FLAG, &o.totp, NULL,
 		  "the value is the seed of one-time codes" },
+		{ "text", 0, OPT_FLAG, &o.text, NULL,
+		  "it goes nowhere by itself: others carry it (--fill)" },
+		{ "fill", 0, OPT_TEXT, &o.fill, "LINE",
+		  "as --header; the value is the name of one set with --text" },
 		{ "method", 0, OPT_TEXT, &o.methods, "METHODS",
 		  "only requests of these: GET,HEAD" },
 		{ "path", 0, OPT_TEXT, &o.path, "PATTERN",
@@ -318,7 +326,7 @@ static int secret_set(struct cli *cli, int argc, char **argv)
 	make_secret(cli, &s, argv[1], &o);
 	value = secret_memory(cli);
 	secret_read_value(cli, s.name, value, &n);
-	if (n < SHORT && s.kind != SECRET_TOTP)
+	if (n < SHORT && s.kind != SECRET_TOTP && s.kind != SECRET_FILL)
 		complain("the value has less than %d bytes: answers that show "
 			 "it cannot be masked",
 			 SHORT);

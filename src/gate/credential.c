@@ -63,14 +63,13 @@ static void put_buf(struct made *m, const char *name, struct buf *b)
 
 /* --- kinds --- */
 
-static int make_header(struct made *m, const struct inject *j, struct opened *o,
-		       struct err *e)
+/* The field of `s`, with the value of `o`. */
+static int put_header(struct made *m, const struct secret *s,
+		      const struct opened *o, struct err *e)
 {
-	const struct secret *s = o->secret;
 	const char *at = strstr(s->template, "{}");
 	struct buf b = { 0 };
 
-	(void)j;
 	if (!at)
 		return err_set(e, EACCES, "secret %s has no template", s->name);
 	buf_add(&b, s->template, (size_t)(at - s->template));
@@ -79,6 +78,13 @@ static int make_header(struct made *m, const struct inject *j, struct opened *o,
 	m->owned[m->n_owned++] = xstrdup(s->field);
 	put_buf(m, m->owned[m->n_owned - 1], &b);
 	return 0;
+}
+
+static int make_header(struct made *m, const struct inject *j, struct opened *o,
+		       struct err *e)
+{
+	(void)j;
+	return put_header(m, o->secret, o, e);
 }
 
 static int make_basic(struct made *m, const struct inject *j, struct opened *o,
@@ -239,19 +245,21 @@ static int make_oauth2(struct made *m, const struct inject *j, struct opened *o,
 	return 0;
 }
 
-static int make_totp(struct made *m, const struct inject *j, struct opened *o,
+static int make_none(struct made *m, const struct inject *j, struct opened *o,
 		     struct err *e)
 {
 	(void)m;
 	(void)j;
-	return err_set(e, EACCES, "secret %s is for codes", o->secret->name);
+	return err_set(e, EACCES, "secret %s is not for requests",
+		       o->secret->name);
 }
 
 static int (*const makers[])(struct made *m, const struct inject *j,
 			     struct opened *o, struct err *e) = {
 	[SECRET_HEADER] = make_header, [SECRET_BASIC] = make_basic,
 	[SECRET_QUERY] = make_query,   [SECRET_SIGV4] = make_sigv4,
-	[SECRET_OAUTH2] = make_oauth2, [SECRET_TOTP] = make_totp,
+	[SECRET_OAUTH2] = make_oauth2, [SECRET_TOTP] = make_none,
+	[SECRET_TEXT] = make_none,     [SECRET_FILL] = make_none,
 };
 static_assert(ARRAY_LEN(makers) == SECRET_KINDS, "a maker each");
 
@@ -259,7 +267,8 @@ void credential_slot(const struct secret *s, char out[NAME_CAP * 2 + 1])
 {
 	const char *name = AUTHORIZATION;
 
-	if (s->kind == SECRET_HEADER || s->kind == SECRET_QUERY)
+	if (s->kind == SECRET_HEADER || s->kind == SECRET_FILL ||
+	    s->kind == SECRET_QUERY)
 		name = s->field;
 	snprintf(out, NAME_CAP * 2 + 1, "%s%s",
 		 s->kind == SECRET_QUERY ? "?" : "", name);
@@ -276,17 +285,35 @@ static bool breaks(const struct opened *o)
 	return strlen(o->value.p) != o->value.n || !http_is_value(o->value.p);
 }
 
+/* The text that a fill carries, as it is now. */
+static struct opened *carried(const struct opened *fill, struct err *e)
+{
+	struct secret *text = secret_of(fill->project, fill->value.p);
+
+	if (text && text->kind == SECRET_TEXT)
+		return opened_get(fill->project, text, e);
+	err_set(e, EACCES, "secret %s is for the text '%.64s', which is gone",
+		fill->secret->name, fill->value.p);
+	return NULL;
+}
+
 int credential_make(struct made *m, const struct inject *j, struct opened *o,
 		    struct err *e)
 {
+	const struct secret *s = o->secret;
 	int r;
 
+	if (s->kind == SECRET_FILL)
+		o = carried(o, e);
+	if (!o)
+		return -e->code;
 	if (breaks(o))
 		return err_set(e, EACCES,
 			       "the value of secret %s has bytes that no field "
 			       "can carry: set it again",
 			       o->secret->name);
-	r = makers[o->secret->kind](m, j, o, e);
+	r = s->kind == SECRET_FILL ? put_header(m, s, o, e)
+				   : makers[s->kind](m, j, o, e);
 	if (r == 0)
 		m->words[m->n_words++] = words_ref(o->words);
 	return r;

@@ -15,8 +15,8 @@
 
 #define PLAIN "http://"
 
-static const char *const kinds[] = { "header", "basic",  "query",
-				     "aws",    "oauth2", "totp" };
+static const char *const kinds[] = { "header", "basic", "query", "aws",
+				     "oauth2", "totp",  "text",  "fill" };
 static_assert(ARRAY_LEN(kinds) == SECRET_KINDS, "a name each");
 
 const char *secret_kind_name(enum secret_kind k)
@@ -33,7 +33,7 @@ const struct secret_text secret_texts[] = {
 	TEXT("path", path, "only requests whose path is like this"),
 	TEXT("field", field, "the field of the head, or the parameter"),
 	TEXT("template", template, "the field's value, with {} for the secret"),
-	TEXT("user", user, "user, access key id or client id"),
+	TEXT("user", user, "user, access key id, client id; words of a text"),
 	TEXT("region", region, "of AWS"),
 	TEXT("service", service, "of AWS"),
 	TEXT("token_url", url, "where tokens of OAuth 2 come from"),
@@ -155,8 +155,8 @@ bool secret_binds(const struct secret *s, const struct request *r)
 {
 	unsigned i;
 
-	/* A code is fetched, never added. */
-	if (s->kind == SECRET_TOTP)
+	/* A code is fetched, a text is carried by others. */
+	if (s->kind == SECRET_TOTP || s->kind == SECRET_TEXT)
 		return false;
 	if (s->methods && r->method &&
 	    !(s->methods & method_bit(r->method, strlen(r->method))))
@@ -299,10 +299,22 @@ static int check_totp(const struct secret *s, struct err *e)
 	return 0;
 }
 
+static int check_text(const struct secret *s, struct err *e)
+{
+	if (s->n_hosts > 0)
+		return err_set(e, EINVAL,
+			       "hosts: a text goes where those that carry it "
+			       "go");
+	if (!is_plain(s->user))
+		return err_set(e, EINVAL, "user: plain text");
+	return 0;
+}
+
 static int (*const kind_checks[])(const struct secret *s, struct err *e) = {
 	[SECRET_HEADER] = check_header, [SECRET_BASIC] = check_basic,
 	[SECRET_QUERY] = check_query,   [SECRET_SIGV4] = check_sigv4,
 	[SECRET_OAUTH2] = check_oauth2, [SECRET_TOTP] = check_totp,
+	[SECRET_TEXT] = check_text,     [SECRET_FILL] = check_header,
 };
 static_assert(ARRAY_LEN(kind_checks) == SECRET_KINDS, "a check each");
 
@@ -311,7 +323,7 @@ static int check_hosts(const struct secret *s, struct err *e)
 	char text[POLICY_HOST_CAP];
 	unsigned i;
 
-	if (s->n_hosts == 0 && s->kind != SECRET_TOTP)
+	if (s->n_hosts == 0 && s->kind != SECRET_TOTP && s->kind != SECRET_TEXT)
 		return err_set(e, EINVAL, "hosts: where may it go?");
 	for (i = 0; i < s->n_hosts; i++)
 		if (place_text(s->hosts[i], text) < 0 ||

@@ -30,6 +30,9 @@ enum secret_kind {
 	SECRET_OAUTH2, /* `url`: token endpoint, `user`: client id, `scope`; the
 			  value: client secret, newline, refresh token */
 	SECRET_TOTP,   /* a code on demand; the value is the seed, in base32 */
+	SECRET_TEXT,   /* a value that others carry: it goes wherever they do;
+			  `user` has words about it */
+	SECRET_FILL,   /* as a header; the value is the name of a text */
 	SECRET_KINDS
 };
 const char *secret_kind_name(enum secret_kind k);

@@ -51,8 +51,10 @@ static int take_kind(struct secret *s, const char *text, struct err *e)
 			s->kind = k;
 			return 0;
 		}
-	return err_set(e, EINVAL,
-		       "kind: not header, basic, query, aws, oauth2 or totp");
+	return err_set(
+		e, EINVAL,
+		"kind: not header, basic, query, aws, oauth2, totp, text or "
+		"fill");
 }
 
 static int take_hosts(struct secret *s, const json_t *v, struct err *e)

@@ -3,7 +3,10 @@
 import assert from 'node:assert/strict';
 import { need, variant, test, run } from './case.mjs';
 
-const { Sandbox, SandboxNotFoundError, ALL_TRAFFIC } = need(variant);
+const { Sandbox, SandboxNotFoundError, ALL_TRAFFIC, Secret,
+	SecretNotFoundError } = need(variant);
+// Secrets are an administrator's.
+const admin = { apiKey: process.env.ADMIN_KEY };
 const addresses = JSON.parse(process.env.ADDRESSES);
 const all = ALL_TRAFFIC || '0.0.0.0/0';
 const made = [];
@@ -278,6 +281,62 @@ test('headers that cannot be are refused, and nothing is left', async () => {
 		await assert.rejects(create({ network: { rules } }),
 				     /rules|secret/, JSON.stringify(rules));
 	assert.equal((await ownSecrets()).length, 0);
+});
+
+test('a secret is set, seen without its value, and listed', async () => {
+	const s = await Secret.create('MAIL_KEY', 'value-of-the-mail-key',
+				      { ...admin, metadata: { team: 'four' } });
+	assert.equal(s.version, 1);
+	assert.equal(s.name, 'MAIL_KEY');
+	assert.deepEqual(s.metadata, { team: 'four' });
+	const seen = await Secret.getInfo('mail_key', admin);
+	assert.equal(seen.secretId, s.secretId);
+	assert.ok(!JSON.stringify(seen).includes('value-of'));
+	assert.equal((await Secret.getInfo(s.secretId, admin)).name, 'MAIL_KEY');
+	const pages = Secret.list({ ...admin, limit: 1 });
+	assert.equal((await pages.nextItems())[0].name, 'MAIL_KEY');
+	assert.equal(pages.hasNext, false);
+});
+
+test('a name that is taken, none, and the wrong key', async () => {
+	await assert.rejects(Secret.create('mail-key', 'x-x-x-x-x', admin),
+			     /already/);
+	await assert.rejects(Secret.create('no name', 'x-x-x-x-x', admin),
+			     /name/);
+	await assert.rejects(Secret.create('other', 'x-x-x-x-x'), /scope|may/);
+	await assert.rejects(Secret.getInfo('none', admin), SecretNotFoundError);
+	await assert.rejects(Secret.update('none', 'x-x-x-x-x', admin),
+			     SecretNotFoundError);
+});
+
+test('a secret in a header, and what it is then', async () => {
+	const rules = { 'api.test': [{ transform: { headers: {
+		Authorization: `Bearer ${Secret.fill('MAIL_KEY')}!` } } }] };
+	const s = await create({ ...admin, network: { rules } });
+	const r = await reaches(s, 'https://api.test/');
+	assert.equal(await field('api.test', 'authorization'),
+		     'Bearer value-of-the-mail-key!');
+	assert.ok(!r.text.includes('value-of-the-mail-key'));
+	const now = await Secret.update('MAIL_KEY', 'another-mail-key', admin);
+	assert.equal(now.version, 2);
+	assert.deepEqual(now.metadata, { team: 'four' });
+	await reaches(s, 'https://api.test/');
+	assert.equal(await field('api.test', 'authorization'),
+		     'Bearer another-mail-key!');
+	assert.equal(await Secret.destroy('MAIL_KEY', admin), true);
+	assert.equal(await Secret.destroy('MAIL_KEY', admin), false);
+	await refused(s, 'https://api.test/', 'secret');
+	await s.kill();
+	assert.equal((await ownSecrets()).length, 0);
+});
+
+test('who may only use sandboxes sends no secret elsewhere', async () => {
+	await Secret.create('guarded', 'value-that-is-guarded', admin);
+	const rules = { 'other.test': [{ transform: { headers: {
+		'X-Key': '${e2b.secrets.guarded}' } } }] };
+	await assert.rejects(create({ network: { rules } }), /scope|may/);
+	assert.equal((await ownSecrets()).length, 0);
+	await Secret.destroy('guarded', admin);
 });
 
 test('a sandbox hears that it is well', async () => {

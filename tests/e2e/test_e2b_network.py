@@ -61,7 +61,9 @@ class Network(clients.Case):
     def environment(self):
         port = self.helper.server_address[1]
         addresses = {n: w.address for n, w in self.webs.items()}
-        return {**super().environment(),
+        admin = self.i.cli("key", "create", "--name", "admin", "--scope",
+                           "admin", check=0).out.strip()
+        return {**super().environment(), "ADMIN_KEY": admin,
                 "HELPER": f"http://127.0.0.1:{port}",
                 "ADDRESSES": json.dumps(addresses)}
 

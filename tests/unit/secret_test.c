@@ -74,6 +74,13 @@ static void test_check(void)
 		      "\"user\":\"c\",\"token_url\":\"http://a.test/t\"}",
 		      "token_url"));
 	CHECK(refused("{\"kind\":\"totp\",\"hosts\":[\"a.test\"]}", "hosts"));
+	CHECK(refused("{\"kind\":\"text\",\"hosts\":[\"a.test\"]}", "hosts"));
+	CHECK(refused("{\"kind\":\"fill\",\"field\":\"X\","
+		      "\"template\":\"{}\"}",
+		      "hosts"));
+	CHECK(refused("{\"kind\":\"fill\",\"hosts\":[\"a.test\"],"
+		      "\"field\":\"X\",\"template\":\"\"}",
+		      "template"));
 	CHECK(refused("{\"kind\":\"nonsense\"}", "kind"));
 	CHECK(refused("{\"sealed\":\"?\"}", "sealed"));
 }

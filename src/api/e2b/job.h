@@ -23,10 +23,11 @@ struct e2b_job {
 	struct api *api;
 	struct http_conn *conn;
 	struct identity who;
-	char id[ID_CAP]; /* of the sandbox in the path; "": none */
-	json_t *body;    /* an object, after e2b_job_body() */
-	uint64_t number; /* the handler's own */
-	bool flag;       /* the same */
+	char id[ID_CAP];     /* of the sandbox in the path; "": none */
+	json_t *body;        /* an object, after e2b_job_body() */
+	uint64_t number;     /* the handler's own */
+	bool flag;           /* the same */
+	char name[NAME_CAP]; /* the same */
 
 	/* Private. */
 	void (*done)(struct e2b_job *j);

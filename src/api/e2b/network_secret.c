@@ -15,12 +15,11 @@
 
 #include "api/api.h"
 #include "api/e2b/network.h"
+#include "api/e2b/sealed.h"
+#include "api/e2b/secret.h"
 #include "api/secrets.h"
 #include "base/auto.h"
-#include "base/base64.h"
 #include "base/buf.h"
-#include "vault/seal.h"
-#include "vault/secret_json.h"
 
 #define FILL "${e2b."
 #define FILL_SECRET "${e2b.secrets."
@@ -31,7 +30,34 @@ static_assert(SEAL_KEY == sizeof(((struct e2b_network *)0)->key), "so do keys");
 
 static void seal_next(struct e2b_network *n);
 
-/* --- secrets that there are already: "Bearer ${e2b.secrets.NAME}" --- */
+/* --- "Bearer ${e2b.secrets.NAME}" --- */
+
+static bool is_fill(const struct e2b_header *h)
+{
+	return strstr(json_string_value(h->value), FILL) != NULL;
+}
+
+/* The name, and the value with {} in its place, as templates have it. */
+static int read_fill(const struct e2b_header *h, char name[NAME_CAP],
+		     struct buf *template, struct err *e)
+{
+	const char *value = json_string_value(h->value);
+	const char *at = strstr(value, FILL_SECRET), *end;
+	char given[NAME_CAP * 2];
+
+	end = at ? strchr(at, '}') : NULL;
+	if (!end || strstr(end, FILL))
+		return err_set(e, EINVAL,
+			       "network.rules: '%.64s' is not a text with one "
+			       "${e2b.secrets.NAME}; identities are not "
+			       "supported",
+			       h->field);
+	buf_add(template, value, (size_t)(at - value));
+	buf_printf(template, "{}%s", end + 1);
+	at += strlen(FILL_SECRET);
+	snprintf(given, sizeof(given), "%.*s", (int)(end - at), at);
+	return e2b_secret_name(given, name, e);
+}
 
 static bool goes_to(const struct secret *s, const char *host)
 {
@@ -43,53 +69,23 @@ static bool goes_to(const struct secret *s, const char *host)
 	return false;
 }
 
-/* The header as that secret would write it. */
-static int use_secret(const struct e2b_network *n, const struct e2b_header *h,
-		      char out[NAME_CAP], struct err *e)
+/* A secret of ours that does just that. */
+static bool does(const struct secret *s, const struct e2b_header *h,
+		 const char *template)
 {
-	const char *value = json_string_value(h->value);
-	const char *at = strstr(value, FILL_SECRET), *end;
-	AUTO(buf_done) struct buf line = { 0 };
-	const struct project_secret *p;
-
-	end = at ? strchr(at, '}') : NULL;
-	if (!end || strstr(end, FILL))
-		return err_set(e, EINVAL,
-			       "network.rules: '%.64s' is not one "
-			       "${e2b.secrets.NAME} in a text; identities are "
-			       "not supported",
-			       h->field);
-	at += strlen(FILL_SECRET);
-	snprintf(out, NAME_CAP, "%.*s", (int)(end - at), at);
-	p = project_secret_find(n->api, n->project, out);
-	if (!p)
-		return err_set(e, EINVAL, "there is no secret '%s'", out);
-	buf_add(&line, value, (size_t)(at - value) - strlen(FILL_SECRET));
-	buf_printf(&line, "{}%s", end + 1);
-	if (p->secret.kind == SECRET_HEADER && goes_to(&p->secret, h->host) &&
-	    strcasecmp(p->secret.field, h->field) == 0 &&
-	    strcmp(p->secret.template, buf_str(&line)) == 0)
-		return 0;
-	return err_set(e, EINVAL,
-		       "secret '%s' is not for the header '%.64s: %.64s' of "
-		       "%.64s: a secret says where it goes when it is set",
-		       out, h->field, buf_str(&line), h->host);
+	return s->kind == SECRET_HEADER && goes_to(s, h->host) &&
+	       strcasecmp(s->field, h->field) == 0 &&
+	       strcmp(s->template, template) == 0;
 }
 
 /* --- the end --- */
-
-static void wipe_value(json_t *v)
-{
-	explicit_bzero((char *)json_string_value(v), json_string_length(v));
-	json_string_set(v, "");
-}
 
 static void wipe_all(struct e2b_network *n)
 {
 	size_t i;
 
 	for (i = n->at; i < n->headers.n; i++)
-		wipe_value(n->headers.all[i].value);
+		e2b_wipe(n->headers.all[i].value);
 	n->headers.n = 0;
 }
 
@@ -136,8 +132,11 @@ static void on_set(struct inner_ask *q, int status, json_t *answer)
 		seal_next(n);
 		return;
 	}
-	err_set(&e, status == 503 ? GATE_AWAY : EINVAL, "network.rules: %.200s",
-		inner_message(status, answer));
+	err_set(&e,
+		status == 503   ? GATE_AWAY
+		: status == 403 ? EPERM
+				: EINVAL,
+		"network.rules: %.200s", inner_message(status, answer));
 	finish(n, &e);
 }
 
@@ -154,43 +153,32 @@ static int new_name(char out[E2B_SECRET_CAP], struct err *e)
 	return 0;
 }
 
-/* The secret as a native request sets it. */
-static json_t *sealed_json(struct e2b_network *n, const struct e2b_header *h,
-			   const char *name, struct err *e)
+/*
+ * A new secret for this header. Sealed with the value, or with the name of the
+ * text that it carries; the latter with no more rights than the client has.
+ */
+static int set_one(struct e2b_network *n, const struct e2b_header *h,
+		   const char *template, json_t *value, struct err *e)
 {
-	AUTO(buf_done) struct buf sealed = { 0 }, text = { 0 };
-	struct secret s = { .kind = SECRET_HEADER, .template = "{}" };
-	json_t *j;
-
-	list_init(&s.node);
-	memcpy(s.name, name, strlen(name) + 1);
-	memcpy(s.field, h->field, sizeof(s.field));
-	if (secret_add_host(&s, h->host, e) < 0 || secret_check(&s, e) < 0 ||
-	    secret_seal(&s, n->key, json_string_value(h->value),
-			json_string_length(h->value), &sealed, e) < 0) {
-		err_wrap(e, "network.rules: header '%.64s'", h->field);
-		return NULL;
-	}
-	base64_add(&text, buf_data(&sealed), buf_len(&sealed));
-	j = secret_to_json(&s);
-	json_object_set_new(j, "sealed", json_string(buf_str(&text)));
-	return j;
-}
-
-static int seal_one(struct e2b_network *n, const struct e2b_header *h,
-		    struct err *e)
-{
+	struct secret s = { .kind = value == h->value ? SECRET_HEADER
+						      : SECRET_FILL };
 	struct identity who = n->who;
 	char *name = n->names[n->n_made], target[160];
 	json_t *j = NULL;
 
-	if (new_name(name, e) == 0)
-		j = sealed_json(n, h, name, e);
-	wipe_value(h->value);
+	list_init(&s.node);
+	memcpy(s.field, h->field, sizeof(s.field));
+	if (str_copy(s.template, sizeof(s.template), template) < 0)
+		err_set(e, EINVAL, "its value is too long");
+	else if (new_name(name, e) == 0 && secret_add_host(&s, h->host, e) == 0)
+		memcpy(s.name, name, strlen(name) + 1);
+	if (!e->code)
+		j = e2b_sealed(&s, n->key, value, e);
 	if (!j)
-		return -e->code;
+		return err_wrap(e, "network.rules: header '%.64s'", h->field);
 	n->n_made++;
-	who.scope = SCOPE_ADMIN;
+	if (s.kind == SECRET_HEADER)
+		who.scope = SCOPE_ADMIN;
 	snprintf(target, sizeof(target), "/v1/secrets/%s?project=%s", name,
 		 n->project);
 	inner_ask_close(&n->ask);
@@ -198,44 +186,62 @@ static int seal_one(struct e2b_network *n, const struct e2b_header *h,
 			 on_set, e);
 }
 
+/* 1: there was nothing to wait for. */
+static int fill_one(struct e2b_network *n, const struct e2b_header *h,
+		    struct err *e)
+{
+	AUTO(buf_done) struct buf template = { 0 };
+	const struct project_secret *p;
+	char name[NAME_CAP];
+	json_t *value;
+	int r;
+
+	if (read_fill(h, name, &template, e) < 0)
+		return -e->code;
+	p = project_secret_find(n->api, n->project, name);
+	if (p && does(&p->secret, h, buf_str(&template))) {
+		add_name(n, name);
+		return 1;
+	}
+	if (!p)
+		return err_set(e, EINVAL, "there is no secret '%s'", name);
+	if (p->secret.kind != SECRET_TEXT)
+		return err_set(e, EINVAL,
+			       "secret '%s' is not for the header '%.64s: "
+			       "%.64s' of %.64s",
+			       name, h->field, buf_str(&template), h->host);
+	value = json_string(name);
+	r = set_one(n, h, buf_str(&template), value, e);
+	json_decref(value);
+	return r;
+}
+
 static void seal_next(struct e2b_network *n)
 {
 	const struct e2b_header *h;
-	char name[NAME_CAP];
 	struct err e = { 0 };
+	int r = 1;
 
-	while (n->at < n->headers.n) {
+	while (r == 1 && n->at < n->headers.n) {
 		h = &n->headers.all[n->at++];
-		if (!strstr(json_string_value(h->value), FILL)) {
-			if (seal_one(n, h, &e) < 0)
-				break;
-			return;
-		}
-		if (use_secret(n, h, name, &e) < 0)
-			break;
-		add_name(n, name);
+		r = is_fill(h) ? fill_one(n, h, &e)
+			       : set_one(n, h, "{}", h->value, &e);
 	}
-	finish(n, e.code ? &e : NULL);
+	if (r < 0)
+		finish(n, &e);
+	else if (r == 1)
+		finish(n, NULL);
 }
 
 static void on_key(struct inner_ask *q, int status, json_t *answer)
 {
 	struct e2b_network *n = container_of(q, struct e2b_network, ask);
-	const char *text =
-		json_string_value(json_object_get(answer, "public_key"));
-	AUTO(buf_done) struct buf key = { 0 };
 	struct err e = { 0 };
 
-	if (status == 200 && text &&
-	    base64_get(&key, text, strlen(text)) == 0 &&
-	    buf_len(&key) == SEAL_KEY) {
-		memcpy(n->key, buf_data(&key), SEAL_KEY);
+	if (e2b_vault_key(status, answer, n->key, &e) < 0)
+		finish(n, &e);
+	else
 		seal_next(n);
-		return;
-	}
-	err_set(&e, GATE_AWAY, "network.rules: the vault does not answer: %s",
-		inner_message(status, answer));
-	finish(n, &e);
 }
 
 int e2b_network_start(struct e2b_network *n, struct api *a,
