@@ -269,6 +269,16 @@ class Watchers(Case):
         self.assertEqual(stream(b"\0\0\0"), "invalid_argument")
         self.assertEqual(stream(envelope(b"[]")), "invalid_argument")
 
+    def test_deadline(self):
+        text = b'{"path": "."}'
+        r = self.call("POST", "/filesystem.Filesystem/WatchDir",
+                      b"\0" + len(text).to_bytes(4, "big") + text,
+                      {"Content-Type": "application/connect+json",
+                       "Connect-Timeout-Ms": "300"})
+        self.assertIn(b'"start"', r.body)
+        self.assertIn(b"deadline_exceeded", r.body)
+        wait_for("nobody watches", lambda: not self.workers(), 10 * SLOW)
+
     def test_client_leaves(self):
         text = b'{"path": "."}'
         s = self.start("POST /filesystem.Filesystem/WatchDir HTTP/1.1")

@@ -13,7 +13,7 @@
 #include "base/auto.h"
 #include "http/target.h"
 
-enum { PAGE = 1000 };
+enum { PAGE = 500 };
 
 static void list_done(struct inner_ask *a, int status, json_t *answer);
 

@@ -13,6 +13,7 @@
 #include "api/api.h"
 #include "api/e2b/connect.h"
 #include "api/e2b/envd_fs.h"
+#include "api/e2b/envd_process.h"
 #include "base/auto.h"
 #include "base/str.h"
 
@@ -209,6 +210,7 @@ struct watch_call {
 	struct fs_watch watch;
 	struct http_conn *conn;
 	struct connect_stream stream;
+	struct timer deadline;
 	struct deferred gone;
 };
 
@@ -221,6 +223,7 @@ static void call_end(struct watch_call *q)
 {
 	fs_watch_close(&q->watch);
 	connect_gone(&q->stream);
+	timer_del(&q->watch.fs.api->loop, &q->deadline);
 	loop_defer(&q->watch.fs.api->loop, &q->gone, call_free);
 }
 
@@ -276,13 +279,37 @@ static const struct fs_watch_ops stream_ops = {
 	.ended = on_watch_ended,
 };
 
+/* The time that the client gave it, for those who do not leave then. */
+static void on_deadline(struct timer *t)
+{
+	struct watch_call *q = container_of(t, struct watch_call, deadline);
+
+	fs_watch_close(&q->watch);
+	on_watch_ended(&q->watch,
+		       &(struct envd_error){ .word = "deadline_exceeded",
+					     .msg = "the time is over" });
+}
+
+static int set_deadline(struct watch_call *q, struct http_conn *c,
+			struct err *e)
+{
+	uint64_t ms = 0;
+	int r = envd_stream_timeout(c, &ms, e);
+
+	if (r == 0 && ms > 0)
+		timer_set(&q->watch.fs.api->loop, &q->deadline, ms,
+			  on_deadline);
+	return r;
+}
+
 static void on_body(struct http_conn *c, char *body, size_t n, void *owner)
 {
 	struct watch_call *q = owner;
 	struct err e = { 0 };
 	json_t *message = connect_message(c, body, n, &e);
 
-	if (!message || fs_watch_start(&q->watch, message, &e) < 0) {
+	if (!message || set_deadline(q, c, &e) < 0 ||
+	    fs_watch_start(&q->watch, message, &e) < 0) {
 		connect_refuse(q->watch.fs.api, c, connect_code(e.code), e.msg);
 		call_end(q);
 	}
