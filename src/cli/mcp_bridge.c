@@ -1,10 +1,10 @@
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/auto.h"
-#include "base/fd.h"
 #include "base/str.h"
 #include "cli/mcp.h"
 
@@ -23,6 +23,20 @@ void bridge_init(struct bridge *b)
 
 /* --- stdout --- */
 
+/* Waits for the client, also if the pipe was made not to. */
+static int write_out(struct buf *b)
+{
+	struct pollfd p = { .fd = STDOUT_FILENO, .events = POLLOUT };
+	ssize_t n = 0;
+
+	while (buf_len(b) > 0 && (n >= 0 || n == -EAGAIN || n == -EINTR)) {
+		if (n == -EAGAIN)
+			poll(&p, 1, -1);
+		n = buf_write(b, STDOUT_FILENO);
+	}
+	return buf_len(b) > 0 ? (int)n : 0;
+}
+
 /* A message is one line: newlines in JSON are only ever space. */
 static void say(struct bridge *b, const char *text, size_t n)
 {
@@ -35,7 +49,7 @@ static void say(struct bridge *b, const char *text, size_t n)
 			buf_data(&line)[i] = ' ';
 	buf_puts(&line, "\n");
 	/* Nobody reads any more: there is nothing left to do. */
-	if (write_full(STDOUT_FILENO, buf_data(&line), n + 1) < 0)
+	if (write_out(&line) < 0)
 		bridge_leave(b);
 }
 

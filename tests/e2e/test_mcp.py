@@ -435,7 +435,12 @@ class Boxes(harness.Case):
         self.run_in(s, "true")
         used = mcp.Session(self.i.sock)
         self.run_in(used, "true")
-        with used.listen():
+        with used.listen(), used.ask("tools/call", {
+                "name": "run_command", "arguments": {
+                    "command": "sleep 2.2; echo late"}}) as r:
+            # Meanwhile: an answer that takes long becomes a stream.
+            self.assertTrue(r.is_events)
+            self.assertIn("late", json.dumps(r.messages()))
             wait_for("the idle one to end", lambda: len(self.boxes()) == 1,
                      20 * SLOW)
             self.assertEqual(s.ask("ping").status, 404)

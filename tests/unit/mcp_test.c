@@ -34,6 +34,8 @@ static void messages(void)
 	CHECK(b.msg[3].kind == RPC_ANSWER && b.msg[3].error);
 	rpc_batch_done(&b);
 	CHECK(parse("{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"a\"}") == 0);
+	CHECK(parse("{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"a\","
+		    "\"params\":null}") == 0);
 	CHECK(parse("") == RPC_NOT_JSON);
 	CHECK(parse("[]") == RPC_BAD_REQUEST);
 	CHECK(parse("[1]") == RPC_BAD_REQUEST);

@@ -75,6 +75,8 @@ static int take(struct rpc_message *m, json_t *j, struct err *e)
 	m->kind = m->id ? RPC_REQUEST : RPC_NOTIFICATION;
 	m->method = json_string_value(method);
 	m->params = json_object_get(j, "params");
+	if (json_is_null(m->params))
+		m->params = NULL; /* as some libraries write "none" */
 	if (m->params && !json_is_object(m->params))
 		return bad(e, "'params' is not an object");
 	return 0;

@@ -185,9 +185,9 @@ static void watch(struct mcp_session *s)
 	uint64_t idle = clock_boot_ms() - s->touched_ms;
 	uint64_t max = s->api->conf.mcp_idle_ms;
 
-	/* Twice in that time: its sandbox is kept awake meanwhile. */
-	timer_set(&s->api->loop, &s->idle,
-		  idle < max / 2 ? max - idle : max / 2 + 1, on_idle);
+	if (max > 0)
+		timer_set(&s->api->loop, &s->idle,
+			  idle < max ? max - idle : max / 2 + 1, on_idle);
 }
 
 static bool is_in_use(const struct mcp_session *s)

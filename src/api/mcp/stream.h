@@ -17,7 +17,7 @@
 #include "http/server.h"
 
 enum {
-	STREAM_JSON_MS = 5000, /* after which it is a stream, anyway */
+	STREAM_JSON_MS = 2000, /* after which it is a stream, anyway */
 	STREAM_PING_MS = 15000,
 	STREAM_RETRY_MS = 1000,  /* a client that lost us comes back after it */
 	STREAM_FINISHED_MAX = 8, /* that are kept for clients to come back */
