@@ -31,9 +31,10 @@ static void event_drop(struct mcp_stream *st, struct event *ev)
 
 static void events_drop(struct mcp_stream *st)
 {
-	while (!list_empty(&st->events))
-		event_drop(st,
-			   container_of(st->events.next, struct event, node));
+	struct list *n, *next;
+
+	list_each (n, next, &st->events)
+		event_drop(st, container_of(n, struct event, node));
 }
 
 static void bury(struct deferred *d)
@@ -81,16 +82,17 @@ static bool keeps_too_much(const struct mcp_session *s)
 static void keep_bounds(struct mcp_stream *st)
 {
 	struct mcp_session *s = st->session;
+	struct list *n, *next;
 	struct mcp_stream *old;
 
 	while (keeps_too_much(s) && (old = oldest_finished(s, st)))
 		forget(old);
-	while (keeps_too_much(s) && !list_empty(&st->events))
-		event_drop(st,
-			   container_of(st->events.next, struct event, node));
+	list_each (n, next, &st->events)
+		if (keeps_too_much(s))
+			event_drop(st, container_of(n, struct event, node));
 }
 
-static struct event *keep(struct mcp_stream *st, const struct buf *text)
+static void keep(struct mcp_stream *st, const struct buf *text)
 {
 	size_t n = buf_len(text);
 	struct event *ev = xcalloc(1, sizeof(*ev) + n);
@@ -101,7 +103,6 @@ static struct event *keep(struct mcp_stream *st, const struct buf *text)
 	list_add(&st->events, &ev->node);
 	st->session->kept += n;
 	st->session->api->mcp.kept += n;
-	return ev;
 }
 
 /* --- the connection --- */
@@ -192,8 +193,9 @@ static void become_events(struct mcp_stream *st)
 	st->sse = true;
 	open_events(st);
 	put_first(st);
-	json_array_foreach (st->answers, i, msg)
+	json_array_foreach (st->answers, i, msg) {
 		push(st, json_incref(msg));
+	}
 	json_array_clear(st->answers);
 }
 
