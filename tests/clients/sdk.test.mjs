@@ -534,6 +534,64 @@ test('policies', async () => {
 	assert.deepEqual(await policies.list(), []);
 });
 
+test('a command with a sandbox of its own', async () => {
+	const r = await client.run('cat', { input: 'in', spec: { memory: '64M' } });
+	assert.deepEqual([r.ok, r.stdout], [true, 'in']);
+});
+
+test('usage', async () => {
+	assert((await shared.stats()).pids >= 1);
+	assert((await client.stats()).host.sandboxes >= 1);
+	assert((await client.usage()).usage.some((u) => u.sandbox === shared.id));
+});
+
+test('keys, and the kill switch', async () => {
+	const key = await client.keys.create('other',
+		{ scope: 'admin', project: 'other' });
+	assert((await client.keys.list()).some((k) => k.id === key.id));
+	const other = new Client({ socket, apiKey: key.key });
+	const box = await Sandbox.create({ client: other });
+	assert.equal(await other.killAll(), 1);
+	await fails(Ended, box.run('true'));
+	await client.keys.remove(key);
+	await fails(Unauthorized, other.host());
+	other.close();
+});
+
+test('volumes', async () => {
+	const volume = await client.volumes.create('data', { size: '16M' });
+	await made({ volumes: ['data:/data'] }, async (box) => {
+		assert.deepEqual((await client.volumes.get('data')).sandboxes,
+			[box.id]);
+		await fails(Conflict, client.volumes.remove(volume));
+	});
+	assert.equal((await client.volumes.list()).length, 1);
+	await client.volumes.remove(volume);
+});
+
+test('an image as a tar', async () => {
+	const tar = client.images.export('tiny', { format: 'rootfs' });
+	assert.equal((await client.images.put('copy', tar)).name, 'copy');
+	await client.images.remove('copy');
+});
+
+test('the drive of a sandbox', async () => {
+	await files.write('/tmp/out', 'from inside');
+	const put = await shared.drivePut('/tmp/out', 'kept/out');
+	assert.equal(put.sandbox, shared.id);
+	await shared.driveGet('kept/out', '/tmp/new/back');
+	assert.equal(await files.read('/tmp/new/back'), 'from inside');
+	await client.drive.remove('kept/out', { purge: true });
+});
+
+test('a recording', async () => {
+	const t = await shared.terminal({ command: 'echo kept', record: true });
+	await t.readAll({ timeout: 30 });
+	const kept = (await shared.recordings()).at(-1);
+	assert.equal(kept.process, t.number);
+	assert.match(await shared.recording(kept), /kept/);
+});
+
 // --- over TCP
 
 test('over TCP with a key', async () => {

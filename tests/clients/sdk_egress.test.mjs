@@ -47,6 +47,20 @@ test('approvals', async () => {
 	await box.kill();
 });
 
+test('access that is asked for', async () => {
+	const box = await Sandbox.create({ client,
+		rules: ['allow * http://api.test', 'deny * http://no.test'] });
+	const state = async (url, o) => (await box.requestAccess(url, o)).state;
+	assert.equal(await state('http://api.test/'), 'allowed');
+	assert.equal(await state('http://no.test/'), 'denied');
+	const a = await box.requestAccess('http://other.test/',
+		{ reason: 'for the test' });
+	assert.equal(a.state, 'waiting');
+	await client.approvals.approve(a.number);
+	assert.equal(await state('http://other.test/', { wait: 10 }), 'allowed');
+	await box.kill();
+});
+
 test('secrets', async () => {
 	const s = await client.secrets.set('token', 'very-secret-value',
 		{ hosts: ['http://API.test'], env: 'API_TOKEN' });

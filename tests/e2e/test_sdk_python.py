@@ -479,6 +479,74 @@ class Host(Case):
         drive.remove("dir/a b.txt")
         self.assertEqual(drive.list(), [])
 
+    def test_run_once(self):
+        r = self.client.run("cat; hostname", input="in\n",
+                            spec={"memory": "64M"})
+        self.assertEqual((r.ok, r.stdout[:3]), (True, "in\n"))
+        self.assertEqual(len(Sandbox.list(client=self.client)), 1)
+
+    def test_usage(self):
+        self.assertGreaterEqual(self.box.stats()["pids"], 1)
+        self.assertEqual(self.client.stats()["host"]["sandboxes"], 1)
+        self.assertIn(self.box.id, [u["sandbox"] for u in
+                                    self.client.usage()["usage"]])
+
+    def test_keys(self):
+        key = self.client.keys.create("mine", scope="read")
+        self.assertNotIn(key.key, repr(key))
+        self.assertIn(key.id, [k.id for k in self.client.keys.list()])
+        reader = Client(api_key=key.key, socket=self.i.sock)
+        self.assertEqual(Sandbox.list(client=reader, name="shared")[0].id,
+                         self.box.id)
+        with self.assertRaises(carrel.Forbidden):
+            Sandbox(reader, self.box.id).run("true")
+        self.client.keys.remove(key)
+        with self.assertRaises(Unauthorized):
+            reader.host()
+        reader.close()
+
+    def test_volumes(self):
+        volume = self.client.volumes.create("data", size="16M")
+        with self.make(volumes=["data:/data"]) as box:
+            self.assertEqual(self.client.volumes.get("data").sandboxes,
+                             [box.id])
+            with self.assertRaises(Conflict):
+                self.client.volumes.remove(volume)
+        self.assertEqual([v.id for v in self.client.volumes.list()],
+                         [volume.id])
+        self.client.volumes.remove(volume)
+
+    def test_image_as_a_tar(self):
+        tar = b"".join(self.client.images.export("tiny", format="rootfs"))
+        self.assertEqual(self.client.images.put("copy", tar).name, "copy")
+        self.client.images.remove("copy")
+
+    def test_drive_of_a_sandbox(self):
+        self.box.files.write("/tmp/out", "from inside")
+        put = self.box.drive_put("/tmp/out", "kept/out")
+        self.assertEqual(self.client.drive.get("kept/out"), b"from inside")
+        got = self.box.drive_get("kept/out", "/tmp/new/back")
+        self.assertEqual((got.version, put.sandbox), (put.version, self.box.id))
+        self.assertEqual(self.box.files.read("/tmp/new/back"), "from inside")
+        self.client.drive.remove("kept/out", purge=True)
+
+    def test_recording(self):
+        with self.box.terminal("echo to be kept", record=True) as t:
+            t.read_all(20 * SLOW)
+        kept, = self.box.recordings()
+        self.assertEqual(kept.process, t.number)
+        self.assertIn("to be kept", self.box.recording(kept))
+
+    def test_kill_all(self):
+        key = self.client.keys.create("other", scope="admin", project="other")
+        other = Client(api_key=key.key, socket=self.i.sock)
+        box = Sandbox.create(client=other)
+        self.assertEqual(other.kill_all(), 1)
+        with self.assertRaises(Ended):
+            box.run("true")
+        self.client.keys.remove(key)
+        other.close()
+
     def test_events(self):
         head = self.box.events(after=0, follow=False)
         types = [e.type for e in head]
@@ -755,6 +823,17 @@ class Egress(GateCase):
                 self.client.approvals.deny(a.number)
             t.join()
             self.assertEqual(got, [200 if allow else 403])
+
+    def test_access(self):
+        box = Sandbox.create(client=self.client, rules=[
+            "allow * http://api.test", "deny * http://no.test"])
+        self.assertTrue(box.request_access("http://api.test/").allowed)
+        self.assertEqual(box.request_access("http://no.test/").state, "denied")
+        a = box.request_access("http://other.test/", reason="for the test")
+        self.assertEqual(a.state, "waiting")
+        self.client.approvals.approve(a.number)
+        self.assertTrue(box.request_access("http://other.test/",
+                                           wait=10).allowed)
 
     def test_secrets(self):
         secrets = self.client.secrets

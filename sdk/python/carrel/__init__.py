@@ -11,10 +11,10 @@ AsyncSandbox has the same names, to be awaited.
 
 from .aio import AsyncClient, AsyncCommand, AsyncSandbox, AsyncTerminal
 from .client import Client, Command, Sandbox, Terminal
-from .data import (Approval, Change, DriveFile, Entry, Event, FileEvent,
-                   HttpAnswer, Image, MergeResult, Node, Output, Policy,
-                   PortToken, ProcessInfo, Result, SandboxInfo, Secret,
-                   Snapshot, Unpacked, Verdict, Written)
+from .data import (Access, Approval, Change, DriveFile, Entry, Event, FileEvent,
+                   HttpAnswer, Image, Key, MergeResult, Node, Output, Policy,
+                   PortToken, ProcessInfo, Recording, Result, SandboxInfo,
+                   Secret, Snapshot, Unpacked, Verdict, Volume, Written)
 from .errors import (BadRequest, CarrelError, CommandError, Conflict,
                      ConnectionFailed, Ended, Forbidden, LimitReached,
                      MergeConflict, NoSpace, NotFound, NotReached,
@@ -26,14 +26,14 @@ from .spec import Spec
 __version__ = "0.1.0"
 
 __all__ = [
-    "Approval", "AsyncClient", "AsyncCommand", "AsyncSandbox", "AsyncStream",
+    "Access", "Approval", "AsyncClient", "AsyncCommand", "AsyncSandbox", "AsyncStream",
     "AsyncTerminal", "BadRequest", "CarrelError", "Change", "Client",
     "Command", "CommandError", "Conflict", "ConnectionFailed", "DriveFile",
     "Ended", "Entry", "Event", "FileEvent", "Forbidden", "HttpAnswer",
-    "Image", "LimitReached", "MergeConflict", "MergeResult", "NoSpace",
+    "Image", "Key", "LimitReached", "MergeConflict", "MergeResult", "NoSpace",
     "Node", "NotFound", "NotReached", "Output", "Policy", "PortToken",
-    "ProcessInfo", "ProtocolError", "Result", "Sandbox", "SandboxInfo",
+    "ProcessInfo", "ProtocolError", "Recording", "Result", "Sandbox", "SandboxInfo",
     "Secret", "ServerError", "Snapshot", "Spec", "Stream", "Terminal",
     "TimedOut", "Unauthorized", "Unavailable", "Unpacked", "Verdict",
-    "VersionMismatch", "Written",
+    "VersionMismatch", "Volume", "Written",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, List, Mapping
+from typing import TYPE_CHECKING, List
 
 from . import command_calls as commands
 from . import file_calls as files
@@ -13,8 +13,12 @@ from .command_calls import Following
 from .data import Event, Output, SandboxInfo, Snapshot
 from .exchange import Link
 from .face import AsyncFace, AsyncStream, acall, aopens, astreams
+from .spec import Spec
 from .terminal_calls import Session
 from .transport import Async
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 class AsyncCommand(AsyncStream[Output]):
@@ -95,6 +99,8 @@ class AsyncImages(AsyncFace):
     list = acall(hosts.list_images)
     get = acall(hosts.get_image)
     put = acall(hosts.put_image)
+    pull = acall(hosts.pull_image)
+    export = astreams(hosts.export_image)
     save = acall(hosts.save_image)
     remove = acall(hosts.remove_image)
 
@@ -133,6 +139,19 @@ class AsyncDrive(AsyncFace):
     remove = acall(hosts.drive_remove)
 
 
+class AsyncVolumes(AsyncFace):
+    create = acall(hosts.create_volume)
+    list = acall(hosts.list_volumes)
+    get = acall(hosts.get_volume)
+    remove = acall(hosts.remove_volume)
+
+
+class AsyncKeys(AsyncFace):
+    create = acall(hosts.create_key)
+    list = acall(hosts.list_keys)
+    remove = acall(hosts.remove_key)
+
+
 class AsyncClient(AsyncFace):
     """A daemon. Without arguments it is the one that CARREL_URL (with
     CARREL_API_KEY) or CARREL_SOCKET names, or the one of this host."""
@@ -148,8 +167,14 @@ class AsyncClient(AsyncFace):
         self.approvals = AsyncApprovals(self._runner, link)
         self.secrets = AsyncSecrets(self._runner, link)
         self.drive = AsyncDrive(self._runner, link)
+        self.volumes = AsyncVolumes(self._runner, link)
+        self.keys = AsyncKeys(self._runner, link)
 
+    run = acall(hosts.run_once)
+    kill_all = acall(hosts.kill_all)
     host = acall(hosts.host)
+    stats = acall(hosts.stats)
+    usage = acall(hosts.usage)
     events = astreams(hosts.events)
 
     def close(self) -> None:
@@ -167,9 +192,10 @@ class AsyncSandbox(AsyncFace):
     the block."""
     _at: boxes.At
 
-    def __init__(self, client: AsyncClient, ref: str) -> None:
-        super().__init__(client._runner, boxes.At(client._at, ref))
-        self.client = client
+    def __init__(self, client: AsyncClient | None, ref: str) -> None:
+        self.client = client or AsyncClient()
+        super().__init__(self.client._runner,
+                         boxes.At(self.client._at, ref, own=client is None))
         self.commands = AsyncCommands(self._runner, self._at)
         self.files = AsyncFiles(self._runner, self._at)
 
@@ -181,22 +207,23 @@ class AsyncSandbox(AsyncFace):
     async def create(cls, image: str | None = None, *,
                      client: AsyncClient | None = None,
                      snapshot: str | Snapshot | None = None,
-                     **spec: Any) -> AsyncSandbox:
+                     **spec: Unpack[Spec]) -> AsyncSandbox:
         """Makes one, of an image or from a snapshot. Everything else is what
         carrel.Spec has: name, labels, cpus, memory, timeout, env, files..."""
-        client = client or AsyncClient()
-        made = await client._runner.run(boxes.create(client._at, {
+        box = cls(client, "new")
+        made = await box._runner.run(boxes.create(box._at.link, {
             "image": image, "snapshot": getattr(snapshot, "id", snapshot),
             **spec}))
-        return cls(client, made.id)
+        box._at.id = made.id
+        return box
 
     @classmethod
     async def connect(cls, ref: str, *,
                       client: AsyncClient | None = None) -> AsyncSandbox:
         """One that there is, by id or name."""
-        client = client or AsyncClient()
-        found = await client._runner.run(boxes.show(client._at, ref))
-        return cls(client, found.id)
+        box = cls(client, ref)
+        box._at.id = (await box.info()).id
+        return box
 
     @classmethod
     async def list(cls, *, client: AsyncClient | None = None,
@@ -204,9 +231,13 @@ class AsyncSandbox(AsyncFace):
                    name: str | None = None,
                    project: str | None = None) -> List[SandboxInfo]:
         """All there are, or those that fit; connect() to one by its id."""
-        client = client or AsyncClient()
-        return await client._runner.run(boxes.find(
-            client._at, label=label, state=state, name=name, project=project))
+        at = client or AsyncClient()
+        try:
+            return await at._runner.run(boxes.find(
+                at._at, label=label, state=state, name=name, project=project))
+        finally:
+            if not client:
+                at.close()
 
     run = acall(commands.run)
     terminal = aopens(AsyncTerminal, terminals.terminal)
@@ -222,17 +253,21 @@ class AsyncSandbox(AsyncFace):
     diff = astreams(boxes.diff)
     merge = acall(boxes.merge)
     tree = acall(boxes.tree)
+    stats = acall(boxes.stats)
+    request_access = acall(boxes.request_access)
+    recordings = acall(boxes.recordings)
+    recording = acall(boxes.recording)
+    drive_put = acall(boxes.drive_put)
+    drive_get = acall(boxes.drive_get)
     url = acall(boxes.url)
     port_token = acall(boxes.port_token)
     fetch = acall(boxes.fetch)
 
-    async def fork(self, count: int = 1, *, name: str | None = None,
-                   labels: Mapping[str, str] | None = None,
-                   **spec: Any) -> List[AsyncSandbox]:
+    async def fork(self, count: int = 1,
+                   **spec: Unpack[Spec]) -> List[AsyncSandbox]:
         """So many that start where this one is; `spec` is what is different
-        in them."""
-        made = await self._runner.run(boxes.fork(self._at, count, name, labels,
-                                                 spec))
+        in them. Several get NAME-1, NAME-2... as their names."""
+        made = await self._runner.run(boxes.fork(self._at, count, spec))
         return [type(self)(self.client, s.id) for s in made]
 
     def events(self, *, after: int | None = None, type: str | None = None,

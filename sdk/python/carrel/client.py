@@ -3,7 +3,7 @@ in neither of them."""
 
 from __future__ import annotations
 
-from typing import Any, List, Mapping
+from typing import TYPE_CHECKING, List
 
 from . import command_calls as commands
 from . import file_calls as files
@@ -14,8 +14,12 @@ from .command_calls import Following
 from .data import Event, Output, SandboxInfo, Snapshot
 from .exchange import Link
 from .face import Face, Stream, call, opens, streams
+from .spec import Spec
 from .terminal_calls import Session
 from .transport import Blocking
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 class Command(Stream[Output]):
@@ -96,6 +100,8 @@ class Images(Face):
     list = call(hosts.list_images)
     get = call(hosts.get_image)
     put = call(hosts.put_image)
+    pull = call(hosts.pull_image)
+    export = streams(hosts.export_image)
     save = call(hosts.save_image)
     remove = call(hosts.remove_image)
 
@@ -134,6 +140,19 @@ class Drive(Face):
     remove = call(hosts.drive_remove)
 
 
+class Volumes(Face):
+    create = call(hosts.create_volume)
+    list = call(hosts.list_volumes)
+    get = call(hosts.get_volume)
+    remove = call(hosts.remove_volume)
+
+
+class Keys(Face):
+    create = call(hosts.create_key)
+    list = call(hosts.list_keys)
+    remove = call(hosts.remove_key)
+
+
 class Client(Face):
     """A daemon. Without arguments it is the one that CARREL_URL (with
     CARREL_API_KEY) or CARREL_SOCKET names, or the one of this host."""
@@ -149,8 +168,14 @@ class Client(Face):
         self.approvals = Approvals(self._runner, link)
         self.secrets = Secrets(self._runner, link)
         self.drive = Drive(self._runner, link)
+        self.volumes = Volumes(self._runner, link)
+        self.keys = Keys(self._runner, link)
 
+    run = call(hosts.run_once)
+    kill_all = call(hosts.kill_all)
     host = call(hosts.host)
+    stats = call(hosts.stats)
+    usage = call(hosts.usage)
     events = streams(hosts.events)
 
     def close(self) -> None:
@@ -168,9 +193,10 @@ class Sandbox(Face):
     the block."""
     _at: boxes.At
 
-    def __init__(self, client: Client, ref: str) -> None:
-        super().__init__(client._runner, boxes.At(client._at, ref))
-        self.client = client
+    def __init__(self, client: Client | None, ref: str) -> None:
+        self.client = client or Client()
+        super().__init__(self.client._runner,
+                         boxes.At(self.client._at, ref, own=client is None))
         self.commands = Commands(self._runner, self._at)
         self.files = Files(self._runner, self._at)
 
@@ -182,22 +208,23 @@ class Sandbox(Face):
     def create(cls, image: str | None = None, *,
                client: Client | None = None,
                snapshot: str | Snapshot | None = None,
-               **spec: Any) -> Sandbox:
+               **spec: Unpack[Spec]) -> Sandbox:
         """Makes one, of an image or from a snapshot. Everything else is what
         carrel.Spec has: name, labels, cpus, memory, timeout, env, files..."""
-        client = client or Client()
-        made = client._runner.run(boxes.create(client._at, {
+        box = cls(client, "new")
+        made = box._runner.run(boxes.create(box._at.link, {
             "image": image, "snapshot": getattr(snapshot, "id", snapshot),
             **spec}))
-        return cls(client, made.id)
+        box._at.id = made.id
+        return box
 
     @classmethod
     def connect(cls, ref: str, *,
                 client: Client | None = None) -> Sandbox:
         """One that there is, by id or name."""
-        client = client or Client()
-        found = client._runner.run(boxes.show(client._at, ref))
-        return cls(client, found.id)
+        box = cls(client, ref)
+        box._at.id = (box.info()).id
+        return box
 
     @classmethod
     def list(cls, *, client: Client | None = None,
@@ -205,9 +232,13 @@ class Sandbox(Face):
              name: str | None = None,
              project: str | None = None) -> List[SandboxInfo]:
         """All there are, or those that fit; connect() to one by its id."""
-        client = client or Client()
-        return client._runner.run(boxes.find(
-            client._at, label=label, state=state, name=name, project=project))
+        at = client or Client()
+        try:
+            return at._runner.run(boxes.find(
+                at._at, label=label, state=state, name=name, project=project))
+        finally:
+            if not client:
+                at.close()
 
     run = call(commands.run)
     terminal = opens(Terminal, terminals.terminal)
@@ -223,17 +254,21 @@ class Sandbox(Face):
     diff = streams(boxes.diff)
     merge = call(boxes.merge)
     tree = call(boxes.tree)
+    stats = call(boxes.stats)
+    request_access = call(boxes.request_access)
+    recordings = call(boxes.recordings)
+    recording = call(boxes.recording)
+    drive_put = call(boxes.drive_put)
+    drive_get = call(boxes.drive_get)
     url = call(boxes.url)
     port_token = call(boxes.port_token)
     fetch = call(boxes.fetch)
 
-    def fork(self, count: int = 1, *, name: str | None = None,
-             labels: Mapping[str, str] | None = None,
-             **spec: Any) -> List[Sandbox]:
+    def fork(self, count: int = 1,
+             **spec: Unpack[Spec]) -> List[Sandbox]:
         """So many that start where this one is; `spec` is what is different
-        in them."""
-        made = self._runner.run(boxes.fork(self._at, count, name, labels,
-                                           spec))
+        in them. Several get NAME-1, NAME-2... as their names."""
+        made = self._runner.run(boxes.fork(self._at, count, spec))
         return [type(self)(self.client, s.id) for s in made]
 
     def events(self, *, after: int | None = None, type: str | None = None,

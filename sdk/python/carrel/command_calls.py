@@ -239,9 +239,11 @@ class Following:
                 event = yield from self._lines.next()
                 if event:
                     return event
-            except ConnectionFailed:
+            except TimedOut:
                 if until is not None and time.monotonic() >= until:
                     raise TimedOut("it still runs") from None
+                # Not even a ping came: the connection is dead.
+            except ConnectionFailed:
                 if not delays:
                     raise
             self.close()

@@ -248,6 +248,19 @@ class Approval(Record):
 
 
 @dataclass
+class Access(Record):
+    """Whether a place may be reached: allowed, waiting or denied."""
+    state: str
+    why: str = ""
+    number: int | None = None
+    expires_at: datetime | None = None
+
+    @property
+    def allowed(self) -> bool:
+        return self.state == "allowed"
+
+
+@dataclass
 class Secret(Record):
     name: str
     project: str
@@ -289,6 +302,38 @@ class DriveFile(Record):
     sha256: str | None = None
     who: str | None = None
     sandbox: str | None = None
+    created_at: datetime | None = None
+
+
+@dataclass
+class Volume(Record):
+    id: str
+    name: str
+    project: str
+    size: int = 0
+    state: str = ""
+    sandboxes: list[str] = field(default_factory=list)
+    created_at: datetime | None = None
+
+
+@dataclass
+class Key(Record):
+    """`key` is there only where it was made."""
+    id: str
+    name: str
+    project: str
+    scope: str
+    created_at: datetime | None = None
+    last_used_at: datetime | None = None
+    key: str | None = field(default=None, repr=False)
+
+
+@dataclass
+class Recording(Record):
+    """Of a terminal, as an asciicast."""
+    id: str
+    process: int
+    size: int = 0
     created_at: datetime | None = None
 
 

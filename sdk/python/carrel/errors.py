@@ -38,8 +38,8 @@ class NotReached(ConnectionFailed):
     """No connection was made: nothing was asked for."""
 
 
-class TimedOut(ConnectionFailed):
-    """No answer came in time."""
+class TimedOut(CarrelError):
+    """It was not done in time."""
 
 
 class ProtocolError(CarrelError):

@@ -18,6 +18,7 @@ from .steps import Body, Closing, Conn, Connect, Flow, Pull, Recv, Send, Sleep
 DEFAULT_SOCKET = "/run/carrel/api.sock"
 USER_AGENT = "carrel-python/0.1.0"
 JSON_MAX = 256 * 1024 * 1024
+LINE_MAX = 16 * 1024 * 1024
 IDLE_MAX_S = 10.0   # well below what the daemon waits for
 IDLE_MAX = 8
 PIECE = 256 * 1024
@@ -346,6 +347,13 @@ def ask(link: Link, req: Request) -> Flow[Any]:
 # --- streams
 
 
+def _object(line: bytes) -> dict[str, Any]:
+    try:
+        return dict(json.loads(line))
+    except (ValueError, TypeError):
+        raise ProtocolError("a line of the answer is not JSON") from None
+
+
 class Bytes(Closing):
     """The body of an answer, piece by piece."""
 
@@ -387,14 +395,16 @@ class Lines(Closing):
         while True:
             while self._lines:
                 line = self._lines.pop()
-                event = json.loads(line) if line else {"type": "ping"}
+                event = _object(line) if line else {"type": "ping"}
                 if event.get("type") != "ping":
-                    return dict(event)
+                    return event
             piece = yield from self._body.next()
             if piece is None:
                 return None
             *whole, self._buf = (self._buf + piece).split(b"\n")
             self._lines = whole[::-1]
+            if len(self._buf) > LINE_MAX:
+                raise ProtocolError("a line of the answer has no end")
 
     def close(self) -> None:
         self._body.close()

@@ -8,18 +8,103 @@ import json
 from typing import Any, Mapping, Sequence
 from urllib.parse import quote
 
-from .data import (Approval, DriveFile, Event, Image, Policy, Secret,
-                   Snapshot, Verdict)
-from .errors import CarrelError, ConnectionFailed, Unavailable
-from .exchange import Lines, Link, Request, ask, get, open_reply, post, segment
+from .data import (Approval, DriveFile, Event, Image, Key, Policy, Result,
+                   Secret, Snapshot, Verdict, Volume)
+from .errors import CarrelError, ConnectionFailed, TimedOut, Unavailable
+from .exchange import (Bytes, Lines, Link, Request, ask, get, open_reply, post,
+                       segment)
 from .seal import seal
-from .spec import Time
+from .spec import Number, Size, Time, spec_json
 from .steps import Body, Closing, Flow, Sleep
 
 
 def host(link: Link) -> Flow[dict[str, Any]]:
     """What the host is and offers."""
     return dict((yield from ask(link, get("/v1/host"))))
+
+
+def run_once(link: Link, cmd: str | Sequence[str], *,
+             spec: Mapping[str, Any] | None = None, cwd: str | None = None,
+             env: Mapping[str, str] | None = None, user: str | None = None,
+             timeout: Number | None = None, input: str | None = None,
+             max_output: int | None = None) -> Flow[Result]:
+    """A command in a sandbox that is made for it, of this spec, and gone when
+    it has ended."""
+    what: dict[str, Any] = ({"command": cmd} if isinstance(cmd, str)
+                            else {"argv": list(cmd)})
+    return Result.of((yield from ask(link, post("/v1/run", {
+        **what, "spec": spec_json(spec or {}), "cwd": cwd,
+        "env": env and dict(env), "user": user, "timeout": timeout,
+        "input": input, "max_output": max_output}, timeout=None))))
+
+
+def kill_all(link: Link) -> Flow[int]:
+    """The kill switch: ends all sandboxes (of the key's project). How many."""
+    j = yield from ask(link, Request("DELETE", "/v1/sandboxes",
+                                     {"all": True}, timeout=None))
+    return int(j["removed"])
+
+
+def stats(link: Link) -> Flow[dict[str, Any]]:
+    """What the host and its sandboxes use now."""
+    return dict((yield from ask(link, get("/v1/stats"))))
+
+
+def usage(link: Link, *, project: str | None = None,
+          sandbox: str | None = None, since: str | None = None,
+          until: str | None = None) -> Flow[dict[str, Any]]:
+    """What sandboxes have used, and the sums of projects."""
+    return dict((yield from ask(link, get(
+        "/v1/usage", project=project, sandbox=sandbox, since=since,
+        until=until))))
+
+
+# --- keys and volumes
+
+
+def create_key(link: Link, name: str = "", *, scope: str = "use",
+               project: str | None = None) -> Flow[Key]:
+    """A key for read, use or admin; this is the only time it is shown."""
+    return Key.of((yield from ask(link, post("/v1/keys", {
+        "name": name or None, "scope": scope, "project": project}))))
+
+
+def list_keys(link: Link) -> Flow[list[Key]]:
+    """All keys, without themselves."""
+    j = yield from ask(link, get("/v1/keys"))
+    return [Key.of(k) for k in j["keys"]]
+
+
+def remove_key(link: Link, key: str | Key) -> Flow[None]:
+    """From now on it opens nothing."""
+    name = key.id if isinstance(key, Key) else key
+    yield from ask(link, Request("DELETE", f"/v1/keys/{segment(name)}"))
+
+
+def create_volume(link: Link, name: str, *, size: Size | None = None,
+                  project: str | None = None) -> Flow[Volume]:
+    """A disk that sandboxes are launched with: volumes=["NAME:/PATH"]."""
+    return Volume.of((yield from ask(link, post("/v1/volumes", {
+        "name": name, "size": size, "project": project}, timeout=None))))
+
+
+def list_volumes(link: Link) -> Flow[list[Volume]]:
+    """All volumes."""
+    j = yield from ask(link, get("/v1/volumes"))
+    return [Volume.of(v) for v in j["volumes"]]
+
+
+def get_volume(link: Link, ref: str) -> Flow[Volume]:
+    """One of them, by id or name."""
+    return Volume.of((yield from ask(link, get(
+        f"/v1/volumes/{segment(ref)}"))))
+
+
+def remove_volume(link: Link, ref: str | Volume) -> Flow[None]:
+    """Removes one that no sandbox has."""
+    name = ref.id if isinstance(ref, Volume) else ref
+    yield from ask(link, Request("DELETE", f"/v1/volumes/{segment(name)}",
+                                 timeout=None))
 
 
 # --- events
@@ -53,7 +138,7 @@ class Events(Closing):
                 j = yield from self._lines.next()
                 if j or not self._follow:
                     return self._seen(j)
-            except (ConnectionFailed, Unavailable):
+            except (ConnectionFailed, TimedOut, Unavailable):
                 if not delays:
                     raise
             self.close()
@@ -105,6 +190,22 @@ def put_image(link: Link, name: str, tar: Body) -> Flow[Image]:
     return Image.of((yield from ask(link, Request(
         "PUT", f"/v1/images/{segment(name)}", body=tar,
         headers={"Content-Type": "application/x-tar"}, timeout=None))))
+
+
+def pull_image(link: Link, name: str, reference: str, *,
+               platform: str | None = None, username: str | None = None,
+               password: str | None = None) -> Flow[Image]:
+    """Makes an image of one in a registry that the operator allows."""
+    return Image.of((yield from ask(link, post(
+        f"/v1/images/{segment(name)}/pull",
+        {"reference": reference, "platform": platform, "username": username,
+         "password": password}, timeout=None))))
+
+
+def export_image(link: Link, name: str, *, format: str = "oci") -> Bytes:
+    """An image as a tar, piece by piece: oci, docker or rootfs."""
+    return Bytes(link, Request("GET", f"/v1/images/{segment(name)}/export",
+                               {"format": format}, timeout=None))
 
 
 def save_image(link: Link, name: str, state: Any) -> Flow[Image]:

@@ -6,19 +6,22 @@ import secrets
 from dataclasses import dataclass
 from typing import Any, Mapping, Sequence
 
-from .data import (Change, HttpAnswer, MergeResult, Node, PortToken,
-                   SandboxInfo, Snapshot)
+from .data import (Access, Change, DriveFile, HttpAnswer, MergeResult, Node,
+                   PortToken, Recording, SandboxInfo, Snapshot)
 from .errors import CarrelError, NotFound, from_answer
-from .exchange import (Lines, Link, Request, ask, get, once, post, segment)
-from .spec import Time, spec_json
+from .exchange import (Lines, Link, Request, ask, get, once, open_reply, post,
+                       segment)
+from .spec import Number, Time, spec_json
 from .steps import Body, Closing, Flow
 
 
 @dataclass
 class At:
-    """A sandbox as requests name it."""
+    """A sandbox as requests name it. `own`: nobody else has the client, so
+    that its connections end with the sandbox."""
     link: Link
     id: str
+    own: bool = False
 
     @property
     def path(self) -> str:
@@ -69,6 +72,9 @@ def kill(at: At) -> Flow[None]:
         yield from ask(at.link, Request("DELETE", at.path, timeout=None))
     except NotFound:
         pass
+    finally:
+        if at.own:
+            at.link.close()
 
 
 def pause(at: At, *, disk_only: bool = False) -> Flow[SandboxInfo]:
@@ -119,13 +125,14 @@ def rollback(at: At, snapshot: str | Snapshot | None = None, *,
         timeout=None))))
 
 
-def fork(at: At, count: int, name: str | None,
-         labels: Mapping[str, str] | None,
+def fork(at: At, count: int,
          spec: Mapping[str, Any]) -> Flow[list[SandboxInfo]]:
+    more = spec_json(spec)
     j = yield from ask(at.link, post(
         f"{at.path}/fork",
-        {"count": count, "name": name, "labels": labels and dict(labels),
-         "spec": spec_json(spec) or None}, timeout=None))
+        {"count": count, "name": more.pop("name", None),
+         "labels": more.pop("labels", None), "spec": more or None},
+        timeout=None))
     return [SandboxInfo.of(s) for s in j["sandboxes"]]
 
 
@@ -188,6 +195,57 @@ def tree(at: At) -> Flow[list[Node]]:
     come from it."""
     j = yield from ask(at.link, get(f"{at.path}/tree"))
     return [Node.of(n) for n in j["nodes"]]
+
+
+def stats(at: At) -> Flow[dict[str, Any]]:
+    """What it uses now: cpu_us, memory_bytes, disk_bytes, pids..."""
+    return dict((yield from ask(at.link, get(f"{at.path}/stats"))))
+
+
+def request_access(at: At, url: str, *, method: str = "GET",
+                   reason: str | None = None,
+                   wait: Number | None = None) -> Flow[Access]:
+    """Asks for a place ahead of any request to it. What no rule allows or
+    denies a person decides; `wait` is for how many seconds to wait for it."""
+    return Access.of((yield from ask(at.link, post(f"{at.path}/approvals", {
+        "url": url, "method": method, "reason": reason, "wait": wait},
+        timeout=None))))
+
+
+def recordings(at: At) -> Flow[list[Recording]]:
+    """Of its terminals, the oldest first."""
+    j = yield from ask(at.link, get(f"{at.path}/recordings"))
+    return [Recording.of(r) for r in j["recordings"]]
+
+
+def recording(at: At, recording: str | Recording) -> Flow[str]:
+    """What a terminal showed, as an asciicast."""
+    name = recording.id if isinstance(recording, Recording) else recording
+    reply = yield from open_reply(at.link, get(
+        f"{at.path}/recordings/{segment(name)}"))
+    try:
+        return (yield from reply.all()).decode(errors="replace")
+    finally:
+        reply.close()
+
+
+def drive_put(at: At, path: str, to: str, *, version: int | None = None,
+              user: str | None = None) -> Flow[DriveFile]:
+    """Copies a file of the sandbox to the drive; with `version` only in place
+    of that one."""
+    return DriveFile.of((yield from ask(at.link, post(
+        f"{at.path}/drive", {"put": path, "to": to, "version": version,
+                             "user": user}, timeout=None))))
+
+
+def drive_get(at: At, path: str, to: str, *, version: int | None = None,
+              mode: str | None = None, parents: bool = True,
+              user: str | None = None) -> Flow[DriveFile]:
+    """Copies a file of the drive into the sandbox."""
+    return DriveFile.of((yield from ask(at.link, post(
+        f"{at.path}/drive", {"get": path, "to": to, "version": version,
+                             "mode": mode, "parents": parents or None,
+                             "user": user}, timeout=None))))
 
 
 def port_token(at: At, port: int | str, *, ttl: int = 3600) -> Flow[PortToken]:

@@ -11,8 +11,8 @@ Time = Union[int, float, str]  # seconds, or "5m"
 
 
 class Spec(TypedDict, total=False):
-    """Members of a spec, with _ for -: idle_timeout is "idle-timeout"."""
-    image: str
+    """Members of a spec but for the image, with _ for -: idle_timeout is
+    "idle-timeout"."""
     name: str
     labels: Mapping[str, str]
     cpus: Union[int, float, str]

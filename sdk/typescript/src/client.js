@@ -1,7 +1,8 @@
 // The host: events, images, policies, approvals, secrets, the drive.
-import { record } from './data.js';
-import { CarrelError, ConnectionFailed, Unavailable } from './errors.js';
-import { Link, lines, segment, sleep } from './link.js';
+import { record, resultOf, specJson } from './data.js';
+import { CarrelError, ConnectionFailed, TimedOut, Unavailable } from
+	'./errors.js';
+import { Link, lines, pieces, segment, sleep } from './link.js';
 import { seal } from './seal.js';
 import { Stream } from './stream.js';
 
@@ -51,6 +52,29 @@ export class Images extends Part {
 		return record(await this.link.ask({ method: 'PUT', body: tar,
 			path: `/v1/images/${segment(name)}`, timeout: null,
 			headers: { 'Content-Type': 'application/x-tar' } }));
+	}
+
+	/**
+	 * Makes an image of one in a registry that the operator allows.
+	 * @param {string} name
+	 * @param {string} reference
+	 * @param {{platform?: string, username?: string, password?: string}} [o]
+	 * @returns {Promise<import('./data.js').Image>}
+	 */
+	async pull(name, reference, o = {}) {
+		return record(await this.link.post(`/v1/images/${segment(name)}/pull`,
+			{ reference, ...o }, { timeout: null }));
+	}
+
+	/**
+	 * An image as a tar, piece by piece.
+	 * @param {string} name
+	 * @param {{format?: 'oci' | 'docker' | 'rootfs'}} [o]
+	 * @returns {AsyncGenerator<Uint8Array, void, void>}
+	 */
+	async *export(name, o = {}) {
+		yield* pieces(await this.link.open({ method: 'GET', query: { ...o },
+			path: `/v1/images/${segment(name)}/export`, timeout: null }));
 	}
 
 	/**
@@ -358,6 +382,71 @@ export class Drive extends Part {
 	}
 }
 
+/** Disks that sandboxes are launched with: volumes: ['NAME:/PATH']. */
+export class Volumes extends Part {
+	/**
+	 * @param {string} name
+	 * @param {OfProject & {size?: import('./data.js').Size}} [o]
+	 * @returns {Promise<import('./data.js').Volume>}
+	 */
+	async create(name, o = {}) {
+		return record(await this.link.post('/v1/volumes', { name, ...o },
+			{ timeout: null }));
+	}
+
+	/** @returns {Promise<import('./data.js').Volume[]>} */
+	async list() {
+		return (await this.link.get('/v1/volumes')).volumes.map(record);
+	}
+
+	/**
+	 * One of them, by id or name.
+	 * @param {string} ref
+	 * @returns {Promise<import('./data.js').Volume>}
+	 */
+	async get(ref) {
+		return record(await this.link.get(`/v1/volumes/${segment(ref)}`));
+	}
+
+	/**
+	 * Removes one that no sandbox has.
+	 * @param {State} ref
+	 * @returns {Promise<void>}
+	 */
+	async remove(ref) {
+		await this.link.ask({ method: 'DELETE', timeout: null,
+			path: `/v1/volumes/${segment(idOf(ref))}` });
+	}
+}
+
+/** Keys for clients on other machines. */
+export class Keys extends Part {
+	/**
+	 * A key for read, use or admin; this is the only time it is shown.
+	 * @param {string} [name]
+	 * @param {OfProject & {scope?: 'read' | 'use' | 'admin'}} [o]
+	 * @returns {Promise<import('./data.js').Key>}
+	 */
+	async create(name, o = {}) {
+		return record(await this.link.post('/v1/keys', { name, ...o }));
+	}
+
+	/** @returns {Promise<import('./data.js').Key[]>} */
+	async list() {
+		return (await this.link.get('/v1/keys')).keys.map(record);
+	}
+
+	/**
+	 * From now on it opens nothing.
+	 * @param {State} key
+	 * @returns {Promise<void>}
+	 */
+	async remove(key) {
+		await this.link.ask({ method: 'DELETE',
+			path: `/v1/keys/${segment(idOf(key))}` });
+	}
+}
+
 /**
  * @typedef {object} EventOptions
  * @property {number} [after] behind this entry; 0 is from the start
@@ -403,7 +492,7 @@ class Entries {
 			} catch (e) {
 				if (this.over)
 					return;
-				if (!(e instanceof ConnectionFailed ||
+				if (!(e instanceof ConnectionFailed || e instanceof TimedOut ||
 				    e instanceof Unavailable) || !delays.length)
 					throw e;
 			}
@@ -431,6 +520,52 @@ export class Client {
 		this.approvals = new Approvals(this.link);
 		this.secrets = new Secrets(this.link);
 		this.drive = new Drive(this.link);
+		this.volumes = new Volumes(this.link);
+		this.keys = new Keys(this.link);
+	}
+
+	/**
+	 * A command in a sandbox that is made for it, of this spec, and gone when
+	 * it has ended.
+	 * @param {import('./data.js').CommandLine} cmd
+	 * @param {{spec?: import('./data.js').Spec, cwd?: string, user?: string,
+	 *   env?: Record<string, string>, timeout?: number, input?: string,
+	 *   maxOutput?: number}} [o]
+	 * @returns {Promise<import('./data.js').Result>}
+	 */
+	async run(cmd, o = {}) {
+		const { spec, maxOutput, ...more } = o;
+		return resultOf(await this.link.post('/v1/run', {
+			...(typeof cmd === 'string' ? { command: cmd } : { argv: cmd }),
+			spec: specJson(spec), max_output: maxOutput, ...more },
+		{ timeout: null }));
+	}
+
+	/**
+	 * The kill switch: ends all sandboxes (of the key's project).
+	 * @returns {Promise<number>} how many
+	 */
+	async killAll() {
+		return (await this.link.ask({ method: 'DELETE', timeout: null,
+			path: '/v1/sandboxes', query: { all: true } })).removed;
+	}
+
+	/**
+	 * What the host and its sandboxes use now.
+	 * @returns {Promise<Record<string, any>>}
+	 */
+	stats() {
+		return this.link.get('/v1/stats');
+	}
+
+	/**
+	 * What sandboxes have used, and the sums of projects.
+	 * @param {OfProject & {sandbox?: string, since?: string,
+	 *   until?: string}} [o]
+	 * @returns {Promise<Record<string, any>>}
+	 */
+	usage(o = {}) {
+		return this.link.get('/v1/usage', o);
 	}
 
 	/**

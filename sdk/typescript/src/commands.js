@@ -284,7 +284,9 @@ export class Command {
 			} catch (e) {
 				if (e instanceof Late)
 					throw new TimedOut('it still runs');
-				if (!(e instanceof ConnectionFailed) || !delays.length) {
+				// Not even a ping came in time: the connection is dead.
+				if (!(e instanceof ConnectionFailed || e instanceof TimedOut) ||
+				    !delays.length) {
 					this.close();
 					throw e;
 				}

@@ -104,6 +104,20 @@
  *   url: string, host: string, method: string, askedAt: Date,
  *   expiresAt: Date, raw: any}} Approval a request that waits for a person
  *
+ * @typedef {{state: 'allowed' | 'waiting' | 'denied', why: string,
+ *   number: number | null, expiresAt: Date | null,
+ *   raw: any}} Access whether a place may be reached
+ *
+ * @typedef {{id: string, name: string, project: string, size: number,
+ *   state: string, sandboxes: string[], createdAt: Date, raw: any}} Volume
+ *
+ * @typedef {{id: string, name: string, project: string, scope: string,
+ *   createdAt: Date, lastUsedAt: Date | null, key?: string,
+ *   raw: any}} Key its `key` is there only where it was made
+ *
+ * @typedef {{id: string, process: number, size: number, createdAt: Date,
+ *   raw: any}} Recording of a terminal, as an asciicast
+ *
  * @typedef {{name: string, project: string, kind: string, hosts: string[],
  *   env?: string, createdAt: Date, updatedAt: Date, raw: any}} Secret
  *

@@ -27,8 +27,8 @@ export class CarrelError extends Error {
 export class ConnectionFailed extends CarrelError {}
 /** No connection was made: nothing was asked for. */
 export class NotReached extends ConnectionFailed {}
-/** No answer came in time. */
-export class TimedOut extends ConnectionFailed {}
+/** It was not done in time. */
+export class TimedOut extends CarrelError {}
 /** What came is no answer of the daemon. */
 export class ProtocolError extends CarrelError {}
 /** 400, 422: the request makes no sense; the message says why. */

@@ -9,6 +9,7 @@ import { CarrelError, ConnectionFailed, NotReached, ProtocolError, TimedOut,
 
 const DEFAULT_SOCKET = '/run/carrel/api.sock';
 const USER_AGENT = 'carrel-node/0.1.0';
+const LINE_MAX = 16 * 1024 * 1024;
 const IDLE_MS = 10000; // of kept connections: well below what the daemon waits
 
 /**
@@ -320,8 +321,10 @@ export async function* lines(answer) {
 	for await (const piece of pieces(answer)) {
 		const all = (rest + decoder.decode(piece, { stream: true })).split('\n');
 		rest = all.pop() ?? '';
+		if (rest.length > LINE_MAX)
+			throw new ProtocolError('a line of the answer has no end');
 		for (const line of all) {
-			const event = line ? JSON.parse(line) : { type: 'ping' };
+			const event = line ? parse(Buffer.from(line)) : { type: 'ping' };
 			if (event.type !== 'ping')
 				yield event;
 		}

@@ -259,6 +259,68 @@ export class Sandbox {
 	}
 
 	/**
+	 * What it uses now.
+	 * @returns {Promise<Record<string, any>>}
+	 */
+	async stats() {
+		return record(await this.#link.get(`${this.#path}/stats`));
+	}
+
+	/**
+	 * Asks for a place ahead of any request to it. What no rule allows or
+	 * denies a person decides; `wait` is for how many seconds to wait for it.
+	 * @param {string} url
+	 * @param {{method?: string, reason?: string, wait?: number}} [o]
+	 * @returns {Promise<import('./data.js').Access>}
+	 */
+	requestAccess(url, o = {}) {
+		return this.#do('approvals', { url, ...o });
+	}
+
+	/**
+	 * Of its terminals, the oldest first.
+	 * @returns {Promise<import('./data.js').Recording[]>}
+	 */
+	async recordings() {
+		const j = await this.#link.get(`${this.#path}/recordings`);
+		return j.recordings.map(record);
+	}
+
+	/**
+	 * What a terminal showed, as an asciicast.
+	 * @param {State} recording
+	 * @returns {Promise<string>}
+	 */
+	async recording(recording) {
+		return textOf(await this.#link.bytes({ method: 'GET',
+			path: `${this.#path}/recordings/${segment(idOf(recording))}` }));
+	}
+
+	/**
+	 * Copies a file of the sandbox to the drive; with `version` only in place
+	 * of that one.
+	 * @param {string} path
+	 * @param {string} to
+	 * @param {{version?: number, user?: string}} [o]
+	 * @returns {Promise<import('./data.js').DriveFile>}
+	 */
+	drivePut(path, to, o = {}) {
+		return this.#do('drive', { put: path, to, ...o });
+	}
+
+	/**
+	 * Copies a file of the drive into the sandbox.
+	 * @param {string} path
+	 * @param {string} to
+	 * @param {{version?: number, mode?: string, parents?: boolean,
+	 *   user?: string}} [o]
+	 * @returns {Promise<import('./data.js').DriveFile>}
+	 */
+	driveGet(path, to, o = {}) {
+		return this.#do('drive', { get: path, to, parents: true, ...o });
+	}
+
+	/**
 	 * What opens one port for so many seconds.
 	 * @param {number | string} port
 	 * @param {{ttl?: number}} [o]

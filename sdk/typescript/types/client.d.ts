@@ -24,6 +24,27 @@ export class Images extends Part {
      */
     put(name: string, tar: Body): Promise<import("./data.js").Image>;
     /**
+     * Makes an image of one in a registry that the operator allows.
+     * @param {string} name
+     * @param {string} reference
+     * @param {{platform?: string, username?: string, password?: string}} [o]
+     * @returns {Promise<import('./data.js').Image>}
+     */
+    pull(name: string, reference: string, o?: {
+        platform?: string;
+        username?: string;
+        password?: string;
+    }): Promise<import("./data.js").Image>;
+    /**
+     * An image as a tar, piece by piece.
+     * @param {string} name
+     * @param {{format?: 'oci' | 'docker' | 'rootfs'}} [o]
+     * @returns {AsyncGenerator<Uint8Array, void, void>}
+     */
+    export(name: string, o?: {
+        format?: "oci" | "docker" | "rootfs";
+    }): AsyncGenerator<Uint8Array, void, void>;
+    /**
      * Makes an image of a sandbox's or a snapshot's disk.
      * @param {string} name
      * @param {State} state
@@ -218,6 +239,51 @@ export class Drive extends Part {
         purge?: boolean;
     }): Promise<void>;
 }
+/** Disks that sandboxes are launched with: volumes: ['NAME:/PATH']. */
+export class Volumes extends Part {
+    /**
+     * @param {string} name
+     * @param {OfProject & {size?: import('./data.js').Size}} [o]
+     * @returns {Promise<import('./data.js').Volume>}
+     */
+    create(name: string, o?: OfProject & {
+        size?: import("./data.js").Size;
+    }): Promise<import("./data.js").Volume>;
+    /** @returns {Promise<import('./data.js').Volume[]>} */
+    list(): Promise<import("./data.js").Volume[]>;
+    /**
+     * One of them, by id or name.
+     * @param {string} ref
+     * @returns {Promise<import('./data.js').Volume>}
+     */
+    get(ref: string): Promise<import("./data.js").Volume>;
+    /**
+     * Removes one that no sandbox has.
+     * @param {State} ref
+     * @returns {Promise<void>}
+     */
+    remove(ref: State): Promise<void>;
+}
+/** Keys for clients on other machines. */
+export class Keys extends Part {
+    /**
+     * A key for read, use or admin; this is the only time it is shown.
+     * @param {string} [name]
+     * @param {OfProject & {scope?: 'read' | 'use' | 'admin'}} [o]
+     * @returns {Promise<import('./data.js').Key>}
+     */
+    create(name?: string, o?: OfProject & {
+        scope?: "read" | "use" | "admin";
+    }): Promise<import("./data.js").Key>;
+    /** @returns {Promise<import('./data.js').Key[]>} */
+    list(): Promise<import("./data.js").Key[]>;
+    /**
+     * From now on it opens nothing.
+     * @param {State} key
+     * @returns {Promise<void>}
+     */
+    remove(key: State): Promise<void>;
+}
 /** A daemon. Without options it is the one that CARREL_URL (with
  * CARREL_API_KEY) or CARREL_SOCKET names, or the one of this host. */
 export class Client {
@@ -231,6 +297,47 @@ export class Client {
     approvals: Approvals;
     secrets: Secrets;
     drive: Drive;
+    volumes: Volumes;
+    keys: Keys;
+    /**
+     * A command in a sandbox that is made for it, of this spec, and gone when
+     * it has ended.
+     * @param {import('./data.js').CommandLine} cmd
+     * @param {{spec?: import('./data.js').Spec, cwd?: string, user?: string,
+     *   env?: Record<string, string>, timeout?: number, input?: string,
+     *   maxOutput?: number}} [o]
+     * @returns {Promise<import('./data.js').Result>}
+     */
+    run(cmd: import("./data.js").CommandLine, o?: {
+        spec?: import("./data.js").Spec;
+        cwd?: string;
+        user?: string;
+        env?: Record<string, string>;
+        timeout?: number;
+        input?: string;
+        maxOutput?: number;
+    }): Promise<import("./data.js").Result>;
+    /**
+     * The kill switch: ends all sandboxes (of the key's project).
+     * @returns {Promise<number>} how many
+     */
+    killAll(): Promise<number>;
+    /**
+     * What the host and its sandboxes use now.
+     * @returns {Promise<Record<string, any>>}
+     */
+    stats(): Promise<Record<string, any>>;
+    /**
+     * What sandboxes have used, and the sums of projects.
+     * @param {OfProject & {sandbox?: string, since?: string,
+     *   until?: string}} [o]
+     * @returns {Promise<Record<string, any>>}
+     */
+    usage(o?: OfProject & {
+        sandbox?: string;
+        since?: string;
+        until?: string;
+    }): Promise<Record<string, any>>;
     /**
      * What the host is and offers.
      * @returns {Promise<Record<string, any>>}

@@ -249,6 +249,49 @@ export type Approval = {
     expiresAt: Date;
     raw: any;
 };
+/**
+ * whether a place may be reached
+ */
+export type Access = {
+    state: "allowed" | "waiting" | "denied";
+    why: string;
+    number: number | null;
+    expiresAt: Date | null;
+    raw: any;
+};
+export type Volume = {
+    id: string;
+    name: string;
+    project: string;
+    size: number;
+    state: string;
+    sandboxes: string[];
+    createdAt: Date;
+    raw: any;
+};
+/**
+ * its `key` is there only where it was made
+ */
+export type Key = {
+    id: string;
+    name: string;
+    project: string;
+    scope: string;
+    createdAt: Date;
+    lastUsedAt: Date | null;
+    key?: string;
+    raw: any;
+};
+/**
+ * of a terminal, as an asciicast
+ */
+export type Recording = {
+    id: string;
+    process: number;
+    size: number;
+    createdAt: Date;
+    raw: any;
+};
 export type Secret = {
     name: string;
     project: string;

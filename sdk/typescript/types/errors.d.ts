@@ -33,8 +33,8 @@ export class ConnectionFailed extends CarrelError {
 /** No connection was made: nothing was asked for. */
 export class NotReached extends ConnectionFailed {
 }
-/** No answer came in time. */
-export class TimedOut extends ConnectionFailed {
+/** It was not done in time. */
+export class TimedOut extends CarrelError {
 }
 /** What came is no answer of the daemon. */
 export class ProtocolError extends CarrelError {

@@ -157,6 +157,60 @@ export class Sandbox {
      */
     tree(): Promise<import("./data.js").Node[]>;
     /**
+     * What it uses now.
+     * @returns {Promise<Record<string, any>>}
+     */
+    stats(): Promise<Record<string, any>>;
+    /**
+     * Asks for a place ahead of any request to it. What no rule allows or
+     * denies a person decides; `wait` is for how many seconds to wait for it.
+     * @param {string} url
+     * @param {{method?: string, reason?: string, wait?: number}} [o]
+     * @returns {Promise<import('./data.js').Access>}
+     */
+    requestAccess(url: string, o?: {
+        method?: string;
+        reason?: string;
+        wait?: number;
+    }): Promise<import("./data.js").Access>;
+    /**
+     * Of its terminals, the oldest first.
+     * @returns {Promise<import('./data.js').Recording[]>}
+     */
+    recordings(): Promise<import("./data.js").Recording[]>;
+    /**
+     * What a terminal showed, as an asciicast.
+     * @param {State} recording
+     * @returns {Promise<string>}
+     */
+    recording(recording: State): Promise<string>;
+    /**
+     * Copies a file of the sandbox to the drive; with `version` only in place
+     * of that one.
+     * @param {string} path
+     * @param {string} to
+     * @param {{version?: number, user?: string}} [o]
+     * @returns {Promise<import('./data.js').DriveFile>}
+     */
+    drivePut(path: string, to: string, o?: {
+        version?: number;
+        user?: string;
+    }): Promise<import("./data.js").DriveFile>;
+    /**
+     * Copies a file of the drive into the sandbox.
+     * @param {string} path
+     * @param {string} to
+     * @param {{version?: number, mode?: string, parents?: boolean,
+     *   user?: string}} [o]
+     * @returns {Promise<import('./data.js').DriveFile>}
+     */
+    driveGet(path: string, to: string, o?: {
+        version?: number;
+        mode?: string;
+        parents?: boolean;
+        user?: string;
+    }): Promise<import("./data.js").DriveFile>;
+    /**
      * What opens one port for so many seconds.
      * @param {number | string} port
      * @param {{ttl?: number}} [o]
