@@ -7,6 +7,7 @@
 
 #include "api/api.h"
 #include "api/gate_link.h"
+#include "api/policy_parts.h"
 #include "api/reply.h"
 #include "api/routes.h"
 #include "base/auto.h"
@@ -29,60 +30,13 @@ struct saying {
 	unsigned line; /* 0: no rule says so */
 };
 
-struct parts {
-	struct gate_msg msg;
-	struct gate_parts hold;
-	struct policy p[GATE_PARTS_MAX];
-	size_t first; /* behind the grants */
-};
-
-static void parts_done(struct parts *all)
-{
-	size_t i;
-
-	for (i = 0; i < GATE_PARTS_MAX; i++)
-		policy_done(&all->p[i]);
-	gate_parts_done(&all->hold);
-}
-
-static int parts_load(struct parts *all, const struct sandbox *s, struct err *e)
-{
-	size_t i;
-	int r = gate_parts(s, &all->hold, &all->msg, e);
-
-	for (i = 0; r == 0 && i < all->msg.n_parts; i++) {
-		const struct gate_part *x = &all->msg.parts[i];
-
-		r = policy_read(&all->p[i], x->text, strlen(x->text), e);
-	}
-	all->first = all->msg.n_parts > 0 &&
-		     strcmp(all->msg.parts[0].name, GATE_PART_GRANTS) == 0;
-	return r;
-}
-
-/* As the doors do it (gate/decide.c). */
-static struct decision try_all(const struct parts *all, const struct request *q,
-			       const char **part)
-{
-	struct trial t = { 0 };
-	size_t i;
-
-	*part = "no rule";
-	for (i = all->first; i < all->msg.n_parts; i++)
-		if (policy_try(&all->p[i], q, &t)) {
-			*part = all->msg.parts[i].name;
-			break;
-		}
-	return trial_end(&t);
-}
-
 /* A rule that denies addresses counts for names behind which they are: one
  * that names the host must not come in front of it. */
-static bool denies_addresses(const struct parts *all)
+static bool denies_addresses(const struct policy_parts *all)
 {
 	size_t i, k;
 
-	for (i = all->first; i < all->msg.n_parts; i++)
+	for (i = all->first; i < all->n; i++)
 		for (k = 0; k < all->p[i].n; k++) {
 			const struct rule *r = &all->p[i].rules[k];
 
@@ -95,7 +49,7 @@ static bool denies_addresses(const struct parts *all)
 }
 
 /* Nothing that a request to this host could be is spoken of. */
-static bool is_unsaid(const struct parts *all, struct request q)
+static bool is_unsaid(const struct policy_parts *all, struct request q)
 {
 	char host[POLICY_HOST_CAP];
 	struct decision d;
@@ -107,30 +61,29 @@ static bool is_unsaid(const struct parts *all, struct request q)
 		return false;
 	q.method = NULL;
 	q.path = NULL;
-	d = try_all(all, &q, &part);
+	d = policy_parts_try(all, &q, &part);
 	return d.verdict == VERDICT_DENY && !d.rule;
 }
 
 static int ask_policies(const struct sandbox *s, const struct request *q,
 			struct saying *out, struct err *e)
 {
-	AUTO(parts_done) struct parts all = { 0 };
+	AUTO(policy_parts_done) struct policy_parts all = { 0 };
 	struct decision d;
 	const char *part;
-	int r = parts_load(&all, s, e);
+	int r = policy_parts_load(&all, s, e);
 
 	if (r < 0)
 		return r;
-	d = try_all(&all, q, &part);
+	d = policy_parts_try(&all, q, &part);
 	*out = (struct saying){ .said = SAID_DENY,
 				.line = d.rule ? d.rule->line : 0 };
-	snprintf(out->part, sizeof(out->part), "%s", part);
+	snprintf(out->part, sizeof(out->part), "%s", part ? part : "no rule");
 	if (d.verdict == VERDICT_ALLOW || s->spec.observe) {
 		out->said = SAID_ALLOW;
 	} else if (d.verdict == VERDICT_ASK) {
 		out->granted =
-			all.first &&
-			policy_decide(&all.p[0], q).verdict == VERDICT_ALLOW;
+			policy_parts_granted(&all, q).verdict == VERDICT_ALLOW;
 		out->said = out->granted ? SAID_ALLOW : SAID_ASK;
 	} else if (d.verdict == VERDICT_DENY && !d.rule &&
 		   is_unsaid(&all, *q)) {

@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "api/api.h"
-#include "api/gate.h"
 #include "api/policies.h"
+#include "api/policy_parts.h"
 #include "api/reply.h"
 #include "api/routes.h"
 #include "base/auto.h"
@@ -26,18 +26,13 @@ static const char *const verdicts[] = {
 struct test {
 	struct api *api;
 	struct call call;
-	struct policy parts[GATE_PARTS_MAX];
-	const char *names[GATE_PARTS_MAX];
-	size_t n;
+	struct policy_parts parts;
 	bool observe;
-	struct gate_parts hold;
 };
 
 static void test_free(struct test *t)
 {
-	while (t->n > 0)
-		policy_done(&t->parts[--t->n]);
-	gate_parts_done(&t->hold);
+	policy_parts_done(&t->parts);
 	free(t);
 }
 
@@ -47,29 +42,16 @@ static void test_gone(struct http_conn *c, void *owner)
 	test_free(owner);
 }
 
-static int add(struct test *t, const char *name, const char *text, size_t len,
-	       struct err *e)
-{
-	t->names[t->n] = name;
-	return policy_read(&t->parts[t->n++], text, len, e);
-}
-
 /* --- whose policies --- */
 
 static int of_sandbox(struct test *t, const char *ref, struct err *e)
 {
 	struct sandbox *s = box_find(t->api, &t->call.who, ref, e);
-	struct gate_msg m = { 0 };
-	unsigned i;
 
-	if (!s || gate_parts(s, &t->hold, &m, e) < 0)
+	if (!s)
 		return -e->code;
 	t->observe = s->spec.observe;
-	for (i = 0; i < m.n_parts; i++)
-		if (add(t, m.parts[i].name, m.parts[i].text,
-			strlen(m.parts[i].text), e) < 0)
-			return -e->code;
-	return 0;
+	return policy_parts_load(&t->parts, s, e);
 }
 
 static int of_policy(struct test *t, struct http_conn *c, const char *name,
@@ -84,48 +66,37 @@ static int of_policy(struct test *t, struct http_conn *c, const char *name,
 	if (!p)
 		return err_set(e, ENOENT, "project %s has no policy '%.64s'",
 			       project, name);
-	return add(t, NULL, p->text, strlen(p->text), e);
+	return policy_parts_add(&t->parts, NULL, p->text, strlen(p->text), e);
 }
 
 /* --- what they say --- */
-
-static bool is_grants(const char *name)
-{
-	return name && strcmp(name, GATE_PART_GRANTS) == 0;
-}
 
 /* As the door decides: what people have granted counts where the others ask,
  * and who observes lets pass what would be denied. */
 static json_t *decide(const struct test *t, const struct request *q)
 {
 	AUTO(buf_done) struct buf rule = { 0 };
-	const char *part = NULL;
-	struct trial trial = { 0 };
-	struct decision d, granted;
-	bool observed;
-	size_t i;
+	const char *part;
+	struct decision d = policy_parts_try(&t->parts, q, &part);
+	bool observed = t->observe && d.verdict == VERDICT_DENY;
 
-	for (i = 0; i < t->n && !trial.rule; i++)
-		if (!is_grants(t->names[i]) &&
-		    policy_try(&t->parts[i], q, &trial))
-			part = t->names[i];
-	d = trial_end(&trial);
-	if (d.verdict == VERDICT_ASK && t->n && is_grants(t->names[0])) {
-		granted = policy_decide(&t->parts[0], q);
+	if (d.verdict == VERDICT_ASK) {
+		struct decision granted = policy_parts_granted(&t->parts, q);
+
 		if (granted.verdict == VERDICT_ALLOW) {
 			d = granted;
-			part = t->names[0];
+			part = GATE_PART_GRANTS;
 		}
 	}
-	observed = t->observe && d.verdict == VERDICT_DENY;
 	if (d.rule)
 		rule_print(d.rule, &rule);
-	return json_pack(
-		"{s:s, s:s?, s:o, s:o, s:b}", "verdict",
-		verdicts[observed ? VERDICT_ALLOW : d.verdict], "part", part,
-		"line", d.rule ? json_integer(d.rule->line) : json_null(),
-		"rule", d.rule ? json_string(buf_str(&rule)) : json_null(),
-		"observed", observed);
+	return json_pack("{s:s, s:s?, s:o, s:o, s:b}", "verdict",
+			 verdicts[observed ? VERDICT_ALLOW : d.verdict], "part",
+			 part && *part ? part : NULL, "line",
+			 d.rule ? json_integer(d.rule->line) : json_null(),
+			 "rule",
+			 d.rule ? json_string(buf_str(&rule)) : json_null(),
+			 "observed", observed);
 }
 
 static json_t *answer(struct test *t, struct http_conn *c, json_t *body,
@@ -156,7 +127,7 @@ static json_t *answer(struct test *t, struct http_conn *c, json_t *body,
 	else if (policy)
 		r = of_policy(t, c, policy, e);
 	else
-		r = add(t, NULL, text, text_n, e);
+		r = policy_parts_add(&t->parts, NULL, text, text_n, e);
 	if (r < 0)
 		return NULL;
 	return decide(t, &(struct request){ url.scheme, url.host, url.port,
