@@ -40,6 +40,42 @@ class Tools(clients.Case):
         self.assertEqual(set(self.boxes()), {box, copy})
 
 
+    def session(self, scope, box):
+        key = self.i.cli("key", "create", "--scope", scope, check=0).out.strip()
+        s = mcp.Session(self.i.sock, query=f"?sandbox={box}",
+                        headers={"Authorization": f"Bearer {key}"})
+        self.addCleanup(s.end)
+        return s
+
+    def test_a_key_that_may_only_read(self):
+        box = self.i.create()
+        self.addCleanup(self.i.rm, box)
+        may = self.session("use", box)
+        may.tool("write_file", path="a", content="there")
+        s = self.session("read", box)
+        r = s.tool("read_file", path="a")
+        self.assertEqual(r["content"][0]["text"], "there", r)
+        for name, args in (("write_file", {"path": "a", "content": "b"}),
+                           ("run_command", {"command": "true"}),
+                           ("snapshot", {}), ("fork", {}),
+                           ("preview_port", {"port": 80}),
+                           ("request_access", {"url": "a.test",
+                                               "reason": "r"})):
+            r = s.tool(name, **args)
+            self.assertTrue(r.get("isError"), (name, r))
+            self.assertIn("tell the user", r["content"][0]["text"])
+        self.assertEqual(may.tool("read_file", path="a")["content"][0]["text"],
+                         "there")
+
+    def test_one_that_is_paused_is_woken(self):
+        box = self.i.create()
+        self.addCleanup(self.i.rm, box)
+        s = self.session("use", box)
+        self.i.api("POST", f"/v1/sandboxes/{box}/pause", {})
+        r = s.tool("run_command", command="echo awake")
+        self.assertTrue(r["content"][0]["text"].startswith("awake\n"), r)
+
+
 class Access(GateCase):
     """Access that is asked for ahead."""
     SETTINGS = {"ask_timeout": "120s", "ask_webhook": "http://hook.test/a"}

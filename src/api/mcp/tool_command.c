@@ -242,7 +242,7 @@ static void on_event(struct command *c, json_t *ev)
 		return;
 	if (strcmp(type, "started") == 0) {
 		c->number = json_integer_value(json_object_get(ev, "number"));
-		if (!c->task.call)
+		if (!c->task.call || c->timed_out)
 			kill_it(c);
 	} else if (strcmp(type, "output") == 0) {
 		on_output(c, ev, i);
