@@ -421,6 +421,12 @@ static const struct route_query wait_query[] = {
 	{ 0 },
 };
 
+static const struct route_query run_query[] = {
+	{ "progress", "boolean",
+	  "lines of JSON: how far it is, twice a second, then the result" },
+	{ 0 },
+};
+
 static const struct route_query terminal_query[] = {
 	{ "command", "string", "a line for /bin/sh -c; else a login shell" },
 	{ "user", "string", "a name or a number" },
@@ -459,8 +465,8 @@ const struct route process_routes[] = {
 	  "Exited", 200 },
 	{ "POST", "/v1/sandboxes/{id}/run", h_process_run, SCOPE_USE,
 	  ROUTE_WAKE | ROUTE_EXEC,
-	  "Run a process to its end, and get its output", NULL, "RunRequest",
-	  "RunResult", 200 },
+	  "Run a process to its end, and get its output", run_query,
+	  "RunRequest", "RunResult", 200 },
 	{ "GET", "/v1/sandboxes/{id}/terminal", h_terminal, SCOPE_USE,
 	  ROUTE_WAKE | ROUTE_EXEC, "A terminal: upgrade to a WebSocket",
 	  terminal_query, NULL, NULL, 101 },

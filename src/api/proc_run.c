@@ -13,6 +13,7 @@
 
 #include "api/api.h"
 #include "api/box_log.h"
+#include "api/clip.h"
 #include "api/json_text.h"
 #include "api/proc_json.h"
 #include "api/process.h"
@@ -27,16 +28,11 @@ enum {
 	RUN_BYTES_MAX = 512 * 1024 * 1024, /* kept for all that run now */
 	KILL_MS = 5000,    /* for the exit, once it was killed */
 	PIECE = 30 * 1024, /* of the answer; a multiple of 3 */
+	TICK_MS = 500,
+	LINE_CAP = 200, /* of a line that is told as progress */
 };
 
-/* The first and the last of a stream. */
-struct clip {
-	struct buf head, tail;
-	size_t half;
-	uint64_t total;
-	uint64_t dropped; /* once it is closed; all is in `head` then */
-	bool text;
-};
+#define LINES "application/x-ndjson"
 
 struct run {
 	struct process proc;
@@ -50,56 +46,17 @@ struct run {
 	struct timer timeout;
 	bool timed_out;
 	struct clip out[2];
+	/* Lines that tell how far it is, for who asks for them: */
+	bool progress;
+	struct timer tick;
+	bool begun; /* the answer is lines */
+	bool slow;  /* the client has not taken what it was told */
 	/* The answer: */
+	bool answered; /* what follows is the result */
+	bool text[2];
 	struct buf piece;
 	unsigned at; /* which stream is being written; 2: none any more */
 };
-
-/* --- what is kept --- */
-
-static void clip_add(struct clip *c, const char *p, size_t n)
-{
-	size_t room = c->half - buf_len(&c->head);
-	size_t first = n < room ? n : room;
-
-	c->total += n;
-	buf_add(&c->head, p, first);
-	p += first;
-	n -= first;
-	/* Cut only now and then: each cut moves what stays. */
-	if (n >= c->half) {
-		p += n - c->half;
-		n = c->half;
-		buf_clear(&c->tail);
-	} else if (buf_len(&c->tail) + n > 2 * c->half) {
-		buf_eat(&c->tail, buf_len(&c->tail) - c->half);
-	}
-	buf_add(&c->tail, p, n);
-}
-
-/* Nothing more comes: joins what is kept, at borders of characters. */
-static void clip_close(struct clip *c)
-{
-	size_t n = buf_len(&c->tail);
-
-	if (n > c->half)
-		buf_eat(&c->tail, n - c->half);
-	c->dropped = c->total - buf_len(&c->head) - buf_len(&c->tail);
-	if (c->dropped > 0) {
-		size_t whole =
-			utf8_whole(buf_data(&c->head), buf_len(&c->head));
-		size_t rest = utf8_rest(buf_data(&c->tail), buf_len(&c->tail));
-
-		c->dropped += buf_len(&c->head) - whole + rest;
-		c->head.len = c->head.off + whole;
-		buf_eat(&c->tail, rest);
-		buf_printf(&c->head, "\n... %llu bytes left out ...\n",
-			   (unsigned long long)c->dropped);
-	}
-	buf_add(&c->head, buf_data(&c->tail), buf_len(&c->tail));
-	buf_done(&c->tail);
-	c->text = http_is_utf8(buf_data(&c->head), buf_len(&c->head));
-}
 
 /* --- the request's life --- */
 
@@ -119,11 +76,10 @@ static void run_free(struct run *r)
 	process_close(&r->proc, false);
 	drop_box(r);
 	timer_del(&r->api->loop, &r->timeout);
+	timer_del(&r->api->loop, &r->tick);
 	proc_request_done(&r->request);
-	for (i = 0; i < 2; i++) {
-		buf_done(&r->out[i].head);
-		buf_done(&r->out[i].tail);
-	}
+	for (i = 0; i < 2; i++)
+		clip_done(&r->out[i]);
 	buf_done(&r->piece);
 	r->api->run_bytes -= r->charged;
 	free(r);
@@ -138,9 +94,25 @@ static void run_gone(struct http_conn *c, void *owner)
 	run_free(r);
 }
 
+static void send_line(struct run *r, const char *type, json_t *j)
+{
+	json_object_set_new(j, "type", json_string(type));
+	json_add(&r->piece, j);
+	json_decref(j);
+	buf_puts(&r->piece, "\n");
+	r->slow = !http_reply_data(r->conn, buf_data(&r->piece),
+				   buf_len(&r->piece));
+	buf_clear(&r->piece);
+}
+
 static void run_fail(struct run *r, const struct err *e)
 {
-	reply_spawn_err(r->api, r->conn, e);
+	if (r->begun) {
+		send_line(r, "error", error_json(e));
+		http_reply_end(r->conn);
+	} else {
+		reply_spawn_err(r->api, r->conn, e);
+	}
 	run_free(r);
 }
 
@@ -151,7 +123,7 @@ static void begin_output(struct run *r)
 	static const char *const names[] = { "stdout", "stderr" };
 	const char *name = names[r->at];
 
-	if (r->out[r->at].text)
+	if (r->text[r->at])
 		buf_printf(&r->piece, ",\"%s\":\"", name);
 	else
 		buf_printf(&r->piece, ",\"%s\":null,\"%s_base64\":\"", name,
@@ -163,7 +135,7 @@ static void add_output(struct run *r)
 	struct clip *c = &r->out[r->at];
 	size_t n = buf_len(&c->head) < PIECE ? buf_len(&c->head) : PIECE;
 
-	if (c->text)
+	if (r->text[r->at])
 		json_text_add(&r->piece, buf_data(&c->head), n);
 	else
 		base64_add(&r->piece, buf_data(&c->head), n);
@@ -182,6 +154,9 @@ static void send_more(struct http_conn *c, void *owner)
 	struct run *r = owner;
 	bool more = true;
 
+	r->slow = false;
+	if (!r->answered)
+		return;
 	while (more && r->at < 2) {
 		add_output(r);
 		more = http_reply_data(c, buf_data(&r->piece),
@@ -208,25 +183,63 @@ static json_t *result_json(const struct run *r, const struct exit_info *x)
 	return j;
 }
 
+static void begin(struct run *r, const char *type)
+{
+	const struct http_field fields[] = { { "Content-Type", type },
+					     { NULL, NULL } };
+
+	r->api->metrics.requests[2]++;
+	http_reply_start(r->conn, 200, fields, send_more);
+}
+
 static void answer(struct run *r, const struct exit_info *x)
 {
-	static const struct http_field type[] = {
-		{ "Content-Type", "application/json" }, { NULL, NULL }
-	};
 	json_t *j;
+	int i;
 
 	timer_del(&r->api->loop, &r->timeout);
-	clip_close(&r->out[0]);
-	clip_close(&r->out[1]);
+	timer_del(&r->api->loop, &r->tick);
+	for (i = 0; i < 2; i++) {
+		struct buf *b = &r->out[i].head;
+
+		clip_close(&r->out[i]);
+		r->text[i] = http_is_utf8(buf_data(b), buf_len(b));
+	}
 	j = result_json(r, x);
+	if (r->progress)
+		json_object_set_new(j, "type", json_string("result"));
 	json_add(&r->piece, j);
 	json_decref(j);
 	r->piece.len--; /* its brace comes behind the output */
 	drop_box(r);
-	r->api->metrics.requests[2]++;
-	http_reply_start(r->conn, 200, type, send_more);
+	if (!r->begun)
+		begin(r, r->progress ? LINES : "application/json");
+	r->answered = true;
 	begin_output(r);
 	send_more(r->conn, r);
+}
+
+/* --- how far it is --- */
+
+static void on_tick(struct timer *t)
+{
+	struct run *r = container_of(t, struct run, tick);
+	const struct clip *c = &r->out[r->out[0].total == 0];
+	char line[LINE_CAP];
+
+	timer_set(&r->api->loop, t, TICK_MS, on_tick);
+	if (r->slow)
+		return;
+	if (!r->begun)
+		begin(r, LINES);
+	r->begun = true;
+	clip_last_line(c, line, sizeof(line));
+	send_line(r, "progress",
+		  json_pack("{s:I, s:I, s:I, s:o}", "elapsed_ms",
+			    (json_int_t)(clock_boot_ms() - r->began_ms),
+			    "stdout_bytes", (json_int_t)r->out[0].total,
+			    "stderr_bytes", (json_int_t)r->out[1].total, "line",
+			    json_lossy(line, strlen(line))));
 }
 
 /* --- the process --- */
@@ -242,6 +255,15 @@ static void give_input(struct process *p)
 				     q->input_len - r->input_at);
 	if (r->input_at == q->input_len)
 		process_input_eof(p);
+}
+
+static void on_started(struct process *p)
+{
+	struct run *r = container_of(p, struct run, proc);
+
+	if (r->progress)
+		timer_set(&r->api->loop, &r->tick, TICK_MS, on_tick);
+	give_input(p);
 }
 
 static void never_ended(struct timer *t)
@@ -282,7 +304,7 @@ static void on_ended(struct process *p, const struct exit_info *x,
 }
 
 static const struct process_ops ops = {
-	.started = give_input,
+	.started = on_started,
 	.output = on_output,
 	.room = give_input,
 	.ended = on_ended,
@@ -355,7 +377,14 @@ static struct run *run_new(struct api *a, struct http_conn *c,
 
 void h_process_run(struct api *a, struct http_conn *c, const struct call *call)
 {
-	run_new(a, c, call);
+	struct err e = { 0 };
+	bool progress = false;
+
+	if (query_bool(http_request(c), "progress", &progress, &e) < 0) {
+		reply_err(a, c, &e);
+		return;
+	}
+	run_new(a, c, call)->progress = progress;
 	http_read_body(c, RUN_BODY_MAX, run_body);
 }
 

@@ -97,7 +97,7 @@ test('argv, cwd and env', async () => {
 		cwd: '/tmp', env: { A: 'x y' } }), /^\/tmp\nx y a b; c\n/);
 	assert.match(await bad('run_command', {}), /one of command .* and argv/);
 	assert.match(await bad('run_command', { argv: ['/none/such'] }),
-		/did not start: .*none/);
+		/did not run: .*none/);
 });
 
 test('of long output both ends come back', async () => {
@@ -300,6 +300,10 @@ test('files are searched by content and by name', async () => {
 	assert.match(await ok('search_files', { pattern: 'zzz', path: 's' }),
 		/Nothing matches/);
 	assert.match(await bad('search_files', { pattern: '(', path: 's' }), /grep/);
+	await sh('mkdir s/shut; chmod 0 s/shut');
+	assert.match(await ok('search_files', { pattern: 'zzz', path: 's' }),
+		/Nothing matches/);
+	await sh('rmdir s/shut');
 	assert.match(await bad('search_files', { pattern: 'a', path: 'no' }),
 		/no such file/);
 	assert.match(await bad('search_files', {}), /pattern.*glob/);

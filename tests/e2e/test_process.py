@@ -548,6 +548,27 @@ class RunToTheEnd(ProcessCase):
         self.assertNotIn("stdout_base64", r)
         self.assertNotIn("sandbox", r)
 
+    def test_progress(self):
+        path = f"/v1/sandboxes/{self.box}/run?progress=true"
+        body = {"command": "echo one; echo two >&2; sleep 0.8; exit 3"}
+        *told, last = map(json.loads, self.i.api(
+            "POST", path, body).body.splitlines())
+        self.assertEqual((last["type"], last["stdout"], last["exit"]["code"]),
+                         ("result", "one\n", 3))
+        self.assertGreaterEqual(len(told), 1)
+        self.assertEqual(
+            {(t["type"], t["line"], t["stdout_bytes"], t["stderr_bytes"])
+             for t in told}, {("progress", "one", 4, 4)})
+        self.assertGreaterEqual(told[0]["elapsed_ms"], 400)
+        # What is soon done is told at once; what cannot run is an error.
+        only, = self.i.api("POST", path, {"command": "true"}).body.splitlines()
+        self.assertEqual(json.loads(only)["type"], "result")
+        r = self.i.api("POST", path, {"argv": ["/none"]})
+        self.assertEqual((r.status, r.json["error"]), (400, "spawn_failed"))
+        r = self.i.api("POST", path, {"command": "sleep 60", "timeout": 0.7})
+        last = json.loads(r.body.splitlines()[-1])
+        self.assertTrue(last["timed_out"])
+
     def test_input(self):
         text = "line ü\n" * 60000
         r = self.run_it("cat", input=text, max_output=1 << 20)

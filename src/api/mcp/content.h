@@ -4,9 +4,6 @@
 #include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
-
-#include "base/buf.h"
 
 /* An item of text; what is not UTF-8 becomes U+FFFD. */
 json_t *content_text(const char *p, size_t n);
@@ -20,16 +17,3 @@ const char *image_type(const char *p, size_t n);
 enum { IMAGE_TYPE_BYTES = 12 }; /* that image_type() looks at */
 /* Not text: has NULs, or is no UTF-8 but for a character cut at the end. */
 bool is_binary(const char *p, size_t n);
-
-/* The first and the last of a stream that may be long. */
-struct clip {
-	struct buf head, tail;
-	size_t half;
-	uint64_t total;
-};
-void clip_add(struct clip *c, const char *p, size_t n);
-/* Appends it, with a line between the halves that says what is missing. */
-void clip_text(struct clip *c, struct buf *out);
-void clip_done(struct clip *c);
-/* Its last line that is not empty, at most `cap` - 1 bytes of it. */
-void clip_last_line(const struct clip *c, char *out, size_t cap);

@@ -35,11 +35,7 @@ void task_end(struct task *t)
 
 static void on_stop(struct mcp_call *c)
 {
-	struct task *t = c->state;
-
-	t->call = NULL;
-	if (!t->cancel || !t->cancel(t))
-		task_end(t);
+	task_end(c->state);
 }
 
 void *task_bare(struct mcp_call *c, const json_t *args, size_t size)

@@ -25,14 +25,11 @@ enum { TASK_ERROR_MAX = 64 * 1024 }; /* of an answer that is an error */
 
 struct task {
 	struct api *api;
-	struct mcp_call *call; /* NULL: nobody is to be answered any more */
-	json_t *args;          /* of the tool */
+	struct mcp_call *call;
+	json_t *args; /* of the tool */
 	char box[ID_CAP];
 	/* Set by the tool, may be NULL: its own members go. */
 	void (*done)(struct task *t);
-	/* The same, instead of the end when the client cancels: true, if there
-	 * is something left to do, and task_end() comes later. */
-	bool (*cancel)(struct task *t);
 
 	/* Private. */
 	bool ended;

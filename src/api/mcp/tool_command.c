@@ -1,18 +1,18 @@
 /*
  * Tools that start processes and look after them. A command in the foreground
- * is followed by its events, of which the ends of both outputs are kept, and
- * is killed when its time is over or when nobody waits for it any more: who
- * cancels a call wants it to stop.
+ * is a native run: its output is clipped there, and when nobody waits for it
+ * any more it is killed there, because who cancels a call wants it to stop.
  */
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "api/api.h"
+#include "api/clip.h"
 #include "api/mcp/content.h"
 #include "api/mcp/task.h"
 #include "base/auto.h"
 #include "base/base64.h"
-#include "base/clock.h"
 #include "base/str.h"
 
 enum {
@@ -20,35 +20,32 @@ enum {
 	TIMEOUT_MAX_S = 24 * 3600,
 	WAIT_MAX_S = 600,
 	OUTPUT = 32 * 1024, /* kept of each stream */
-	OUTPUT_MAX = 1024 * 1024,
+	OUTPUT_MAX = 256 * 1024,
+	ESCAPED = 6,                  /* bytes of JSON for one, at most */
 	KEPT_MAX = 512 * 1024 * 1024, /* for all commands that run now */
-	EVENT_MAX = 1024 * 1024,
-	KILL_MS = 5000, /* for the exit, once it was killed */
-	TICK_MS = 500,
-	LINE_CAP = 200, /* of a line that is told as progress */
+	EVENT_MAX = 4 * 1024 * 1024,
 	PROCESS_WORDS = 160,
 };
 
+static_assert(EVENT_MAX > 2 * ESCAPED * OUTPUT_MAX + 4096,
+	      "the result of a command is one line");
+
+/* Lines of JSON that tell of a process. */
 struct command {
 	struct task task;
-	/* For the kill of one whose call, and session, are gone. */
-	struct identity who;
-	char request_id[HTTP_REQUEST_ID];
 	struct task_bytes bytes;
-	struct buf line; /* the start of an event */
-	struct clip out[2];
+	struct buf line; /* the start of one */
+	void (*told)(struct command *c, json_t *ev);
 	size_t charged;
-	uint64_t next[2]; /* behind what came */
-	uint64_t want[2]; /* with this it is enough; of one that we look at */
+	/* Of one that is looked at: */
 	json_int_t number;
-	json_t *exit; /* NULL: not yet */
+	struct clip out[2];
+	uint64_t next[2]; /* behind what came */
+	uint64_t want[2]; /* with this it is enough */
+	bool ended;       /* its exit is to come */
+	json_t *exit;     /* NULL: not yet */
 	char *error;
-	uint64_t began_ms;
-	bool ours;  /* it ends with the call */
-	bool ended; /* of one that we look at: its exit is to come */
-	bool timed_out;
-	struct timer timeout, tick;
-	struct inner_ask kill;
+	struct timer patience;
 };
 
 static struct command *command_of(struct task *t)
@@ -60,62 +57,61 @@ static void command_done(struct task *t)
 {
 	struct command *c = command_of(t);
 
-	timer_del(&t->api->loop, &c->timeout);
-	timer_del(&t->api->loop, &c->tick);
-	inner_ask_close(&c->kill);
+	timer_del(&t->api->loop, &c->patience);
 	buf_done(&c->line);
 	clip_done(&c->out[0]);
 	clip_done(&c->out[1]);
 	json_decref(c->exit);
 	free(c->error);
 	t->api->run_bytes -= c->charged;
-	c->charged = 0;
 }
 
-/* --- the end of it --- */
-
-static void on_killed(struct inner_ask *q, int status, json_t *answer)
+/* How much is kept of each stream: counted for all, or -1 and answered. */
+static json_int_t charge(struct command *c, size_t times)
 {
-	struct command *c = container_of(q, struct command, kill);
+	json_int_t n = task_int(&c->task, "max_output_bytes", OUTPUT);
+	struct api *a = c->task.api;
 
-	(void)status;
-	(void)answer; /* its exit tells; or nobody wants to know */
-	if (!c->task.call)
-		task_end(&c->task);
-}
-
-static void kill_it(struct command *c)
-{
-	AUTO(buf_done) struct buf target = { 0 };
-	struct err e = { 0 };
-
-	task_target(&c->task, &target, "/processes/");
-	buf_printf(&target, "%lld/signal", (long long)c->number);
-	if (inner_ask(&c->kill, c->task.api, &c->who, c->request_id, "POST",
-		      buf_str(&target), json_pack("{s:s}", "signal", "KILL"),
-		      on_killed, &e) < 0) {
-		log_warn("sandbox=%s process %lld goes on: %s", c->task.box,
-			 (long long)c->number, e.msg);
-		if (!c->task.call)
-			task_end(&c->task);
+	n = n < 0 ? 0 : n > OUTPUT_MAX ? OUTPUT_MAX : n;
+	if (a->run_bytes + times * (size_t)n > KEPT_MAX) {
+		task_error(&c->task, "too many commands run at once: wait "
+				     "until others have ended");
+		return -1;
 	}
+	c->charged = times * (size_t)n;
+	a->run_bytes += c->charged;
+	return n;
 }
 
-/* One that is about to start is killed when it has. */
-static bool on_cancel(struct task *t)
+/* --- lines --- */
+
+static void on_data(struct task *t, const char *p, size_t n)
 {
 	struct command *c = command_of(t);
+	const char *end;
 
-	timer_del(&t->api->loop, &c->timeout);
-	timer_del(&t->api->loop, &c->tick);
-	if (!c->ours || (!c->number && !t->bytes))
-		return false;
-	if (c->number)
-		kill_it(c);
-	return true;
+	buf_add(&c->line, p, n);
+	while (!t->ended &&
+	       (end = memchr(buf_data(&c->line), '\n', buf_len(&c->line)))) {
+		size_t len = (size_t)(end - buf_data(&c->line));
+		json_t *ev = json_loadb(buf_data(&c->line), len, 0, NULL);
+
+		buf_eat(&c->line, len + 1);
+		c->told(c, ev);
+		json_decref(ev);
+	}
+	if (!t->ended && buf_len(&c->line) > EVENT_MAX)
+		task_error(t, "what it wrote could not be read");
 }
 
-/* --- what came of it --- */
+static const char *type_of(const json_t *ev)
+{
+	const char *type = json_string_value(json_object_get(ev, "type"));
+
+	return type ? type : "";
+}
+
+/* --- what became of it --- */
 
 static void put_exit(struct buf *out, const json_t *exit)
 {
@@ -130,18 +126,19 @@ static void put_exit(struct buf *out, const json_t *exit)
 			   (long long)json_integer_value(sig));
 }
 
-static void put_output(struct command *c, struct buf *out)
+/* A part of the answer, which ends with its line. */
+static void put_part(struct buf *out, const char *title, const char *p,
+		     size_t n)
 {
-	clip_text(&c->out[0], out);
-	if (buf_len(out) > 0 && buf_data(out)[buf_len(out) - 1] != '\n')
+	if (n == 0)
+		return;
+	buf_puts(out, title);
+	buf_add(out, p, n);
+	if (p[n - 1] != '\n')
 		buf_puts(out, "\n");
-	if (c->out[1].total > 0) {
-		buf_puts(out, "[stderr]\n");
-		clip_text(&c->out[1], out);
-		if (buf_data(out)[buf_len(out) - 1] != '\n')
-			buf_puts(out, "\n");
-	}
 }
+
+#define STDERR "[stderr]\n"
 
 static void answer(struct command *c, struct buf *text, bool is_error)
 {
@@ -152,224 +149,74 @@ static void answer(struct command *c, struct buf *text, bool is_error)
 	mcp_content(call, content, is_error);
 }
 
-static void finish_run(struct command *c)
+/* --- run_command --- */
+
+static void put_stream(struct buf *out, const char *title, const json_t *result,
+		       const char *name)
+{
+	AUTO(buf_done) struct buf bytes = { 0 };
+	const json_t *text = json_object_get(result, name), *coded;
+	char other[32];
+
+	if (json_is_string(text)) {
+		put_part(out, title, json_string_value(text),
+			 json_string_length(text));
+		return;
+	}
+	snprintf(other, sizeof(other), "%s_base64", name);
+	coded = json_object_get(result, other);
+	if (coded && base64_get(&bytes, json_string_value(coded),
+				json_string_length(coded)) == 0)
+		put_part(out, title, buf_data(&bytes), buf_len(&bytes));
+}
+
+static void reply_result(struct command *c, const json_t *result)
 {
 	AUTO(buf_done) struct buf text = { 0 };
+	const json_t *exit = json_object_get(result, "exit");
+	bool late = json_is_true(json_object_get(result, "timed_out"));
+	const json_t *ms = json_object_get(result, "duration_ms");
 
-	put_output(c, &text);
+	put_stream(&text, "", result, "stdout");
+	put_stream(&text, STDERR, result, "stderr");
 	buf_puts(&text, "[");
-	if (c->timed_out)
+	if (late)
 		buf_printf(
 			&text,
 			"killed after %lld s: it had not ended. Give a "
 			"longer timeout_s, or run it with background: true",
 			(long long)task_int(&c->task, "timeout_s", TIMEOUT_S));
-	else if (c->exit)
-		put_exit(&text, c->exit);
 	else
-		buf_printf(&text, "it was lost: %s",
-			   c->error ? c->error : "the sandbox has ended");
-	buf_printf(&text, ", %.1f s]",
-		   (double)(clock_boot_ms() - c->began_ms) / 1000);
-	answer(c, &text, c->timed_out || !c->exit);
+		put_exit(&text, exit);
+	buf_printf(&text, ", %.1f s]", (double)json_integer_value(ms) / 1000);
+	answer(c, &text, late);
 }
 
-static void finish_look(struct command *c)
+static void run_told(struct command *c, json_t *ev)
 {
-	AUTO(buf_done) struct buf text = { 0 };
+	const char *line = json_string_value(json_object_get(ev, "line"));
+	double s =
+		(double)json_integer_value(json_object_get(ev, "elapsed_ms")) /
+		1000;
+	char words[40];
 
-	put_output(c, &text);
-	buf_printf(&text, "[process %lld: ", (long long)c->number);
-	if (c->exit)
-		put_exit(&text, c->exit);
-	else if (c->error)
-		buf_puts(&text, c->error);
-	else
-		buf_puts(&text, "running");
-	buf_printf(&text, "; cursor %llu.%llu]", (unsigned long long)c->next[0],
-		   (unsigned long long)c->next[1]);
-	answer(c, &text, false);
-}
-
-static void finish(struct command *c)
-{
-	if (!c->task.call)
-		task_end(&c->task);
-	else if (c->ours)
-		finish_run(c);
-	else
-		finish_look(c);
-}
-
-/* --- events --- */
-
-static void on_output(struct command *c, const json_t *ev, int i)
-{
-	AUTO(buf_done) struct buf bytes = { 0 };
-	const json_t *text = json_object_get(ev, "data");
-	const json_t *coded = json_object_get(ev, "base64");
-	uint64_t at =
-		(uint64_t)json_integer_value(json_object_get(ev, "offset"));
-
-	if (json_is_string(text))
-		buf_add(&bytes, json_string_value(text),
-			json_string_length(text));
-	else if (base64_get(&bytes, json_string_value(coded),
-			    json_string_length(coded)) < 0)
-		return;
-	clip_add(&c->out[i], buf_data(&bytes), buf_len(&bytes));
-	c->next[i] = at + buf_len(&bytes);
-}
-
-static void on_gap(struct command *c, const json_t *ev, int i)
-{
-	char note[80];
-
-	snprintf(note, sizeof(note), "\n... %lld bytes are lost ...\n",
-		 (long long)json_integer_value(json_object_get(ev, "lost")));
-	clip_add(&c->out[i], note, strlen(note));
-	c->next[i] =
-		(uint64_t)json_integer_value(json_object_get(ev, "offset"));
-}
-
-static void on_event(struct command *c, json_t *ev)
-{
-	const char *type = json_string_value(json_object_get(ev, "type"));
-	const char *stream = json_string_value(json_object_get(ev, "stream"));
-	int i = stream && strcmp(stream, "stderr") == 0;
-
-	if (!type)
-		return;
-	if (strcmp(type, "started") == 0) {
-		c->number = json_integer_value(json_object_get(ev, "number"));
-		if (!c->task.call || c->timed_out)
-			kill_it(c);
-	} else if (strcmp(type, "output") == 0) {
-		on_output(c, ev, i);
-	} else if (strcmp(type, "gap") == 0) {
-		on_gap(c, ev, i);
-	} else if (strcmp(type, "exit") == 0) {
-		c->exit = json_incref(json_object_get(ev, "exit"));
-	} else if (strcmp(type, "error") == 0 && !c->error) {
-		c->error = xstrdup(inner_message(1, ev));
+	if (strcmp(type_of(ev), "progress") == 0) {
+		snprintf(words, sizeof(words), "running for %.0f s", s);
+		mcp_progress(c->task.call, s, 0, line && *line ? line : words);
+	} else if (strcmp(type_of(ev), "error") == 0) {
+		task_error(&c->task, "the command was lost: %s",
+			   inner_message(1, ev));
+	} else {
+		reply_result(c, ev);
 	}
 }
 
-static bool is_enough(const struct command *c)
+static void run_ended(struct task *t, int status, json_t *error, bool whole)
 {
-	return c->exit ||
-	       (!c->ours && !c->ended && !c->timeout.slot &&
-		c->next[0] >= c->want[0] && c->next[1] >= c->want[1]);
-}
-
-static void on_data(struct task *t, const char *p, size_t n)
-{
-	struct command *c = command_of(t);
-	const char *end;
-
-	buf_add(&c->line, p, n);
-	while (!t->ended &&
-	       (end = memchr(buf_data(&c->line), '\n', buf_len(&c->line)))) {
-		size_t len = (size_t)(end - buf_data(&c->line));
-		json_t *ev = json_loadb(buf_data(&c->line), len, 0, NULL);
-
-		buf_eat(&c->line, len + 1);
-		on_event(c, ev);
-		json_decref(ev);
-	}
-	if (t->ended)
-		return;
-	if (is_enough(c) || buf_len(&c->line) > EVENT_MAX)
-		finish(c);
-}
-
-static void on_end(struct task *t, int status, json_t *error, bool whole)
-{
-	struct command *c = command_of(t);
-
 	(void)whole;
-	if (!t->call || status / 100 == 2 || (status == 0 && c->number))
-		finish(c);
-	else
-		task_refused(t,
-			     c->ours ? "the command did not start"
-				     : "the process cannot be read",
-			     status, error);
-}
-
-/* --- time --- */
-
-/* One that has not even started is killed as soon as it has. */
-static void never_ended(struct timer *tm)
-{
-	struct command *c = container_of(tm, struct command, timeout);
-	struct mcp_call *call = c->task.call;
-
-	if (c->number) {
-		finish(c);
-		return;
-	}
-	timer_del(&c->task.api->loop, &c->tick);
-	c->task.call = NULL;
-	mcp_error(call, "the command has not started in time: the host is "
-			"busy, try again");
-}
-
-static void on_timeout(struct timer *tm)
-{
-	struct command *c = container_of(tm, struct command, timeout);
-
-	c->timed_out = true;
-	timer_set(&c->task.api->loop, tm, KILL_MS, never_ended);
-	if (c->number)
-		kill_it(c);
-}
-
-static void on_tick(struct timer *tm)
-{
-	struct command *c = container_of(tm, struct command, tick);
-	double s = (double)(clock_boot_ms() - c->began_ms) / 1000;
-	int i = c->out[0].total == 0 && c->out[1].total > 0;
-	char line[LINE_CAP];
-
-	clip_last_line(&c->out[i], line, sizeof(line));
-	if (!*line || !str_is_utf8(line, strlen(line)))
-		snprintf(line, sizeof(line), "running for %.0f s", s);
-	mcp_progress(c->task.call, s, 0, line);
-	timer_set(&c->task.api->loop, tm, TICK_MS, on_tick);
-}
-
-/* --- run_command --- */
-
-/* What is kept counts for all. */
-static bool charge(struct command *c)
-{
-	json_int_t n = task_int(&c->task, "max_output_bytes", OUTPUT);
-	struct api *a = c->task.api;
-	size_t half;
-
-	n = n < 0 ? 0 : n > OUTPUT_MAX ? OUTPUT_MAX : n;
-	half = (size_t)n / 2;
-	if (a->run_bytes + 6 * half > KEPT_MAX) {
-		task_error(&c->task, "too many commands run at once: wait "
-				     "until others have ended");
-		return false;
-	}
-	c->charged = 6 * half; /* two heads, two tails of twice that */
-	a->run_bytes += c->charged;
-	c->out[0].half = c->out[1].half = half;
-	return true;
-}
-
-/* Follows what the request tells of. */
-static void follow(struct command *c, const struct inner_request *q)
-{
-	c->who = *c->task.call->who;
-	snprintf(c->request_id, sizeof(c->request_id), "%s",
-		 c->task.call->request_id);
-	c->began_ms = clock_boot_ms();
-	c->bytes = (struct task_bytes){ .data = on_data, .ended = on_end };
-	task_fetch(&c->task, q, &c->bytes);
+	if (status / 100 == 2)
+		status = 0; /* without a result */
+	task_refused(t, "the command did not run", status, error);
 }
 
 static json_t *start_body(const struct command *c)
@@ -417,24 +264,29 @@ static void run_foreground(struct command *c)
 		{ "Content-Type", "application/json" }, { NULL, NULL }
 	};
 	AUTO(buf_done) struct buf target = { 0 };
-	json_t *body = start_body(c);
-	AUTO_FREE char *text = json_dumps(body, JSON_COMPACT);
-	struct inner_request q = { .method = "POST",
-				   .fields = json_type,
-				   .body = text,
-				   .body_n = strlen(text) };
+	AUTO_FREE char *text = NULL;
+	struct inner_request q = { .method = "POST", .fields = json_type };
 	json_int_t s = task_int(&c->task, "timeout_s", TIMEOUT_S);
+	json_int_t keep = charge(c, 2 * ESCAPED);
+	json_t *body;
 
-	json_decref(body);
-	task_target(&c->task, &target, "/processes?stream=true");
-	q.target = buf_str(&target);
-	c->ours = true;
+	if (keep < 0)
+		return;
 	s = s < 1 ? 1 : s > TIMEOUT_MAX_S ? TIMEOUT_MAX_S : s;
-	timer_set(&c->task.api->loop, &c->timeout, (uint64_t)s * 1000,
-		  on_timeout);
+	body = start_body(c);
+	json_object_set_new(body, "timeout", json_integer(s));
+	json_object_set_new(body, "max_output", json_integer(keep));
+	text = json_dumps(body, JSON_COMPACT);
+	json_decref(body);
+	task_target(&c->task, &target, "/run");
 	if (mcp_wants_progress(c->task.call))
-		timer_set(&c->task.api->loop, &c->tick, TICK_MS, on_tick);
-	follow(c, &q);
+		target_add(&target, "progress", "true");
+	q.target = buf_str(&target);
+	q.body = text;
+	q.body_n = strlen(text);
+	c->told = run_told;
+	c->bytes = (struct task_bytes){ .data = on_data, .ended = run_ended };
+	task_fetch(&c->task, &q, &c->bytes);
 }
 
 static void run_begin(struct task *t)
@@ -444,13 +296,12 @@ static void run_begin(struct task *t)
 	bool words = json_object_get(t->args, "argv");
 
 	t->done = command_done;
-	t->cancel = on_cancel;
 	if (line == words)
 		task_error(t, "give one of command (a line for /bin/sh) and "
 			      "argv (a list of words)");
 	else if (task_bool(t, "background", false))
 		run_background(c);
-	else if (charge(c))
+	else
 		run_foreground(c);
 }
 
@@ -460,6 +311,93 @@ static void start_run(struct mcp_call *call, const json_t *args)
 }
 
 /* --- process_output --- */
+
+static void put_clip(struct buf *out, const char *title, struct clip *c)
+{
+	clip_close(c);
+	put_part(out, title, buf_data(&c->head), buf_len(&c->head));
+}
+
+static void reply_look(struct command *c)
+{
+	AUTO(buf_done) struct buf text = { 0 };
+
+	put_clip(&text, "", &c->out[0]);
+	put_clip(&text, STDERR, &c->out[1]);
+	buf_printf(&text, "[process %lld: ", (long long)c->number);
+	if (c->exit)
+		put_exit(&text, c->exit);
+	else if (c->error)
+		buf_puts(&text, c->error);
+	else
+		buf_puts(&text, "running");
+	buf_printf(&text, "; cursor %llu.%llu]", (unsigned long long)c->next[0],
+		   (unsigned long long)c->next[1]);
+	answer(c, &text, false);
+}
+
+static void on_output(struct command *c, const json_t *ev, int i)
+{
+	AUTO(buf_done) struct buf bytes = { 0 };
+	const json_t *text = json_object_get(ev, "data");
+	const json_t *coded = json_object_get(ev, "base64");
+	uint64_t at =
+		(uint64_t)json_integer_value(json_object_get(ev, "offset"));
+
+	if (json_is_string(text))
+		buf_add(&bytes, json_string_value(text),
+			json_string_length(text));
+	else if (base64_get(&bytes, json_string_value(coded),
+			    json_string_length(coded)) < 0)
+		return;
+	clip_add(&c->out[i], buf_data(&bytes), buf_len(&bytes));
+	c->next[i] = at + buf_len(&bytes);
+}
+
+static void on_gap(struct command *c, const json_t *ev, int i)
+{
+	char note[80];
+
+	snprintf(note, sizeof(note), "\n... %lld bytes are lost ...\n",
+		 (long long)json_integer_value(json_object_get(ev, "lost")));
+	clip_add(&c->out[i], note, strlen(note));
+	c->next[i] =
+		(uint64_t)json_integer_value(json_object_get(ev, "offset"));
+}
+
+static bool is_enough(const struct command *c)
+{
+	return c->exit ||
+	       (!c->ended && !c->patience.slot && c->next[0] >= c->want[0] &&
+		c->next[1] >= c->want[1]);
+}
+
+static void look_told(struct command *c, json_t *ev)
+{
+	const char *stream = json_string_value(json_object_get(ev, "stream"));
+	int i = stream && strcmp(stream, "stderr") == 0;
+	const char *type = type_of(ev);
+
+	if (strcmp(type, "output") == 0)
+		on_output(c, ev, i);
+	else if (strcmp(type, "gap") == 0)
+		on_gap(c, ev, i);
+	else if (strcmp(type, "exit") == 0)
+		c->exit = json_incref(json_object_get(ev, "exit"));
+	else if (strcmp(type, "error") == 0 && !c->error)
+		c->error = xstrdup(inner_message(1, ev));
+	if (is_enough(c))
+		reply_look(c);
+}
+
+static void look_ended(struct task *t, int status, json_t *error, bool whole)
+{
+	(void)whole;
+	if (status / 100 == 2)
+		reply_look(command_of(t));
+	else
+		task_refused(t, "the process cannot be read", status, error);
+}
 
 static void put_process(struct buf *out, const json_t *p)
 {
@@ -514,9 +452,9 @@ static bool take_cursor(struct command *c)
 	       parse_u64(dot + 1, INT64_MAX, &c->next[1]) == 0;
 }
 
-static void never_mind(struct timer *tm)
+static void on_patience(struct timer *tm)
 {
-	finish(container_of(tm, struct command, timeout));
+	reply_look(container_of(tm, struct command, patience));
 }
 
 static uint64_t member(const json_t *j, const char *name)
@@ -535,10 +473,10 @@ static void look_at(struct command *c, const json_t *p)
 	c->ended = json_is_object(json_object_get(p, "exit"));
 	wait = wait > WAIT_MAX_S ? WAIT_MAX_S : wait;
 	if (wait > 0 && !c->ended) {
-		timer_set(&c->task.api->loop, &c->timeout,
-			  (uint64_t)wait * 1000, never_mind);
+		timer_set(&c->task.api->loop, &c->patience,
+			  (uint64_t)wait * 1000, on_patience);
 	} else if (is_enough(c)) {
-		finish(c);
+		reply_look(c);
 		return;
 	}
 	task_target(&c->task, &target, "/processes/");
@@ -548,7 +486,9 @@ static void look_at(struct command *c, const json_t *p)
 			   (unsigned long long)c->next[0],
 			   (unsigned long long)c->next[1]);
 	q.target = buf_str(&target);
-	follow(c, &q);
+	c->told = look_told;
+	c->bytes = (struct task_bytes){ .data = on_data, .ended = look_ended };
+	task_fetch(&c->task, &q, &c->bytes);
 }
 
 static void on_list(struct task *t, int status, json_t *answer)
@@ -582,6 +522,7 @@ static void output_begin(struct task *t)
 {
 	AUTO(buf_done) struct buf target = { 0 };
 	struct command *c = command_of(t);
+	json_int_t keep;
 
 	t->done = command_done;
 	c->number = task_int(t, "process", 0);
@@ -590,8 +531,10 @@ static void output_begin(struct task *t)
 			      "such as \"120.30\"");
 		return;
 	}
-	if (!charge(c))
+	keep = charge(c, 3); /* two heads, two tails of twice that */
+	if (keep < 0)
 		return;
+	c->out[0].half = c->out[1].half = (size_t)keep / 2;
 	task_target(t, &target, "/processes");
 	task_ask(t, "GET", buf_str(&target), NULL, on_list);
 }
@@ -679,7 +622,7 @@ const struct mcp_tool mcp_command_tools[] = {
 	  "\"description\":\"Do not wait: returns the number of the "
 	  "process\"},"
 	  "\"max_output_bytes\":{\"type\":\"integer\",\"minimum\":0,"
-	  "\"maximum\":1048576,\"default\":32768,\"description\":\"Kept of "
+	  "\"maximum\":262144,\"default\":32768,\"description\":\"Kept of "
 	  "stdout and of stderr, half from the start and half from the end\"}"
 	  "},\"additionalProperties\":false}",
 	  MCP_DESTRUCTIVE | MCP_OPEN_WORLD, start_run },
@@ -698,7 +641,7 @@ const struct mcp_tool mcp_command_tools[] = {
 	  "\"default\":0,\"description\":\"Wait up to so many seconds for its "
 	  "end\"},"
 	  "\"max_output_bytes\":{\"type\":\"integer\",\"minimum\":0,"
-	  "\"maximum\":1048576,\"default\":32768,\"description\":\"Kept of "
+	  "\"maximum\":262144,\"default\":32768,\"description\":\"Kept of "
 	  "stdout and of stderr, half from the start and half from the end\"}"
 	  "},\"additionalProperties\":false}",
 	  MCP_READ_ONLY, start_output },

@@ -20,8 +20,11 @@ enum {
 	GLOB_MAX = 1024,
 };
 
-/* Lines are cut, and one more is taken than is shown: then there is more. */
-#define CUT "| cut -c 1-400 | head -n \"$4\""
+/*
+ * Lines are cut, and one more is taken than is shown: then there is more. What
+ * may not be read is left out. Exit code 2: it cannot be searched at all.
+ */
+#define CUT "2> /dev/null | cut -c 1-400 | head -n \"$4\""
 #define LOOK                                                              \
 	"[ -e \"$1\" ] || { echo \"$1: no such file or directory\" >&2; " \
 	"exit 2; }\n"                                                     \
@@ -29,8 +32,10 @@ enum {
 
 static const char by_name[] = LOOK "\"$3\" \"$5\" -print " CUT;
 static const char by_text[] =
+	"echo | grep -E -e \"$2\" > /dev/null; [ $? -lt 2 ] || exit 2\n"
 	"grep -I . /dev/null 2> /dev/null; [ $? -lt 2 ] && i=I\n" LOOK
 	"-type f \"$3\" \"$5\" -exec grep -nHE$i$6 -e \"$2\" {} + " CUT;
+enum { EXIT_CANNOT = 2 };
 
 /* "*.py" is a name; what has a slash is a path below, in which "**" is any
  * number of directories, as it is written elsewhere. */
@@ -74,6 +79,12 @@ static const char *end_of_line(const char *s, size_t n)
 	return s;
 }
 
+static json_int_t exit_code(const json_t *answer)
+{
+	return json_integer_value(
+		json_object_get(json_object_get(answer, "exit"), "code"));
+}
+
 static void on_found(struct task *t, int status, json_t *answer)
 {
 	const char *out = json_string_value(json_object_get(answer, "stdout"));
@@ -91,8 +102,8 @@ static void on_found(struct task *t, int status, json_t *answer)
 	if (coded && base64_get(&bytes, json_string_value(coded),
 				json_string_length(coded)) == 0)
 		out = buf_str(&bytes);
-	if ((!out || !*out) && err && *err) {
-		task_error(t, "%.2000s", err);
+	if (exit_code(answer) == EXIT_CANNOT) {
+		task_error(t, "%.2000s", err ? err : "it cannot be searched");
 		return;
 	}
 	if (!out || !*out) {

@@ -1,0 +1,25 @@
+/* The first and the last of a stream that may be long. */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+
+/* Zero-initialise, and set `half`. It takes up to three times that. */
+struct clip {
+	struct buf head, tail;
+	size_t half; /* bytes to keep of each end */
+	uint64_t total;
+	uint64_t dropped; /* once it is closed */
+};
+
+void clip_add(struct clip *c, const char *p, size_t n);
+/*
+ * Nothing more comes: `head` has it all then, cut at borders of characters,
+ * with a line in between that says how much is missing.
+ */
+void clip_close(struct clip *c);
+void clip_done(struct clip *c);
+/* The last line so far that is not empty, at most `cap` - 1 bytes of it. */
+void clip_last_line(const struct clip *c, char *out, size_t cap);
