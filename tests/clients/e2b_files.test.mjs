@@ -157,6 +157,10 @@ test('write as octets', async () => {
 	const info = await files.write('octets', 'plain', { useOctetStream: true });
 	assert.equal(info.path, '/home/user/octets');
 	assert.equal(await files.read('octets'), 'plain');
+	await files.write('octets', '', { useOctetStream: true });
+	assert.equal((await files.getInfo('octets')).size, 0);
+	await files.write([{ path: 'octets/..', data: 'x' }], { useOctetStream: true })
+		.then(() => assert.fail(), (e) => assert(e instanceof InvalidArgumentError));
 });
 
 test('compressed on its way', async () => {

@@ -104,6 +104,18 @@ class Uploads(Case):
         self.assertEqual(r.status, 400, r)  # the last one is the home itself
         self.assertEqual(self.sh("cat 'a\"b' '\"' $(printf '\\377')"), "123")
 
+    def test_empty_bodies(self):
+        self.assertEqual(self.post(b"", "f").json[0]["name"], "f")
+        self.assertEqual(self.post(b"", "f", Content_Encoding="gzip").status,
+                         400)
+        r = self.form([])
+        self.assertEqual((r.status, r.json), (200, []), r)
+        s = self.start("POST /files?path=g HTTP/1.1")
+        s.sendall(b"\r\n")
+        self.assertTrue(s.recv(1000).startswith(b"HTTP/1.1 200"))
+        s.close()
+        self.assertEqual(self.sh("wc -c < f; wc -c < g"), "0\n0\n")
+
     def test_part_that_fails(self):
         """Those in front of it stay, those behind are not written."""
         self.sh("mkdir d")

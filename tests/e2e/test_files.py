@@ -744,7 +744,7 @@ class HostileAgent(unittest.TestCase):
                            self.word(path) + self.word(b"") + self.word(user) +
                            self.word(b"\xff\"\n"))
 
-    def answers(self, what, script, method="GET", body=None):
+    def answers(self, what, script, method="GET", body=None, more=""):
         """The answer to a request whose builtin writes what `script` does:
         pieces of stdout, and at the end the exit code."""
         def behave(peer):
@@ -765,7 +765,7 @@ class HostileAgent(unittest.TestCase):
         a = Api(behave)
         try:
             box = a.create()
-            url = f"/v1/sandboxes/{box}/files/{what}?path=x"
+            url = f"/v1/sandboxes/{box}/files/{what}?path=x{more}"
             try:
                 return a.api(method, url, body, timeout=20 * SLOW)
             except (http.client.IncompleteRead, http.client.RemoteDisconnected):
@@ -795,6 +795,22 @@ class HostileAgent(unittest.TestCase):
         self.broken(self.answers("tar", [0]))
         self.broken(self.answers("watch", [self.entry()]))
         self.broken(self.answers("content", [self.entry()], "PUT", b"x"))
+
+    def test_details(self):
+        detail = self.record(8, struct.pack("<I", 0) + self.word(b"/r") +
+                             struct.pack("<I", 2) + self.word(b"user.a") +
+                             self.word(b"1") + self.word(b"user.\xff") +
+                             self.word(b"2"))
+        good, asked = self.entry(), {"more": "&detail=true"}
+        self.broken(self.answers("stat", [detail, good, 0]))
+        r = self.answers("stat", [detail, good, 0], **asked)
+        self.assertEqual(r.json["attributes"], {"user.a": "1"})
+        for script in ([detail, detail, good, 0], [detail, 0],
+                       [good, detail, 0], [detail[:-9], 0],
+                       [self.record(8, struct.pack("<I", 0) + self.word(b"") +
+                                    struct.pack("<I", 65)), good, 0]):
+            self.broken(self.answers("stat", script, **asked))
+        self.broken(self.answers("content", [good, good], "PUT", b"x", **asked))
 
     def test_content(self):
         def head(size, first, length):
