@@ -3,7 +3,9 @@
 #include <assert.h>
 #include <stdint.h>
 
-#include "api/e2b/connect.h"
+#include "../../src/api/e2b/connect.c"
+#include "../../src/api/json_text.c"
+#include "../../src/api/reply.c"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 
