@@ -29,7 +29,6 @@ async function until(what, fn, ms = 20000) {
 }
 
 const runs = async (pid) => (await commands.list()).some((p) => p.pid === pid);
-const gone = (pid) => until(`${pid} is gone`, async () => !await runs(pid));
 
 // --- running ---
 
@@ -206,8 +205,8 @@ test('a command is killed with its children', async () => {
 	const h = await commands.run('sleep 987 & echo $!; wait', { background: true });
 	await until('it told', () => h.stdout);
 	await h.kill();
-	const e = await commands.run(`kill -0 ${h.stdout}`).catch((x) => x);
-	assert.ok(e instanceof CommandExitError, String(e));
+	await until('its child is gone', async () =>
+		await commands.run(`kill -0 ${h.stdout}`).catch((x) => x) instanceof CommandExitError);
 });
 
 test('nobody is killed', async () => {
@@ -225,10 +224,13 @@ test('a command that takes too long is ended', async () => {
 });
 
 test('its time is up when nobody listens, too', async () => {
-	const h = await commands.run('sleep 86.5', { background: true, timeoutMs: 700 });
+	const h = await commands.run('date +%s%3N > /tmp/first; ' +
+		'while :; do date +%s%3N > /tmp/.last; mv /tmp/.last /tmp/last; sleep 0.02; done',
+		{ background: true, timeoutMs: 700 });
 	await h.disconnect();
-	assert.equal(await runs(h.pid), true);
-	await gone(h.pid);
+	await until('it is gone', async () => !await runs(h.pid));
+	const lived = Number(await out('echo $(($(cat /tmp/last) - $(cat /tmp/first)))'));
+	assert.ok(lived >= 300, `it lived ${lived} ms`);
 });
 
 test('a time that is long enough', async () => {
@@ -510,7 +512,7 @@ test('a signal that can be caught', async () => {
 });
 
 test('silence is filled', async () => {
-	const { messages } = await stream('Start', { process: shell('sleep 1.3') },
+	const { messages } = await stream('Start', { process: shell('sleep 1.6') },
 		{ 'Keepalive-Ping-Interval': '1' });
 	assert.deepEqual(messages[1], { keepalive: {} });
 });
