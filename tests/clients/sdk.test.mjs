@@ -187,6 +187,7 @@ test('ports', () => made({ ports: { web: 8000 } }, async (box) => {
 		return r.status === 200 && r;
 	});
 	assert.equal(page.text, 'page\n');
+	assert.equal((await box.fetch(8000, '/no ne/ü😀')).status, 404);
 	assert.match(await box.url(8000), /^http:.*carrel_token=/);
 	assert((await box.portToken('web', { ttl: 60 })).token);
 }));

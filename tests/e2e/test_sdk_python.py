@@ -25,7 +25,7 @@ import carrel  # noqa: E402
 from carrel import (AsyncClient, AsyncSandbox, Client, CommandError,  # noqa: E402
                     Conflict, ConnectionFailed, Ended, MergeConflict, NotFound,
                     NotReached, Sandbox, TimedOut, Unauthorized,
-                    VersionMismatch, aio, client as blocking)
+                    VersionMismatch, aio, client as blocking, http, websocket)
 from carrel.seal import seal  # noqa: E402
 
 
@@ -170,6 +170,7 @@ class Sandboxes(Case):
                 return r if r.status == 200 else None
             self.assertEqual(wait_for("it serves", served, 20 * SLOW).text,
                              "page\n")
+            self.assertEqual(box.fetch(8000, "/no ne/ü?a b").status, 404)
             with self.assertRaises(carrel.CarrelError) as got:
                 box.url(8000)
             self.assertIn("listen", str(got.exception))
@@ -339,6 +340,18 @@ class Commands(Case):
                 self.i.kill_role("carrel-api")
                 killed = True
         self.assertEqual(seen, "".join(f"line {i}\n" for i in range(1, 121)))
+
+    def test_threads_share_a_client(self):
+        got = [None] * 16
+
+        def one(i):
+            got[i] = self.box.run(f"echo {i}").stdout
+        threads = [threading.Thread(target=one, args=(i,)) for i in range(16)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        self.assertEqual(got, [f"{i}\n" for i in range(16)])
 
     def test_missing_program(self):
         with self.assertRaises(carrel.BadRequest) as got:
@@ -871,6 +884,81 @@ class Alone(unittest.TestCase):
                 out.raw[:n]), (0, message))
         with self.assertRaises(ValueError):
             seal(b"x", bytes(32))
+
+    def test_answers_in_any_pieces(self):
+        chunked = (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+                   b"3;x=y\r\nabc\r\nA\r\n0123456789\r\n0\r\nT: x\r\n\r\n")
+        for raw, body, keep in (
+                (chunked, b"abc0123456789", True),
+                (b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 404 Not Found\r\n"
+                 b"Content-Length: 2\r\n\r\nno", b"no", True),
+                (b"HTTP/1.1 204 No Content\r\n\r\n", b"", True),
+                (b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nto the end",
+                 b"to the end", False)):
+            for step in (1, 2, 7, len(raw)):
+                a, got = http.Answer("GET"), b""
+                for i in range(0, len(raw), step):
+                    a.feed(raw[i:i + step])
+                    if a.ready:
+                        got += a.take()
+                if not a.done:
+                    a.eof()
+                self.assertEqual((got, a.done, a.keep_alive),
+                                 (body, True, keep), raw)
+
+    def test_answers_that_are_none(self):
+        ok = b"HTTP/1.1 200 OK\r\n"
+        for raw in (b"SSH-2.0\r\n\r\n", b"HTTP/1.1 abc\r\n\r\n",
+                    ok + b"no colon\r\n\r\n",
+                    ok + b"Content-Length: -1\r\n\r\n",
+                    ok + b"Content-Length: 5\r\n\r\nabc",
+                    ok + b"Transfer-Encoding: chunked\r\n\r\nxyz\r\n",
+                    ok + b"Transfer-Encoding: chunked\r\n\r\n1\r\nabc\r\n",
+                    ok + b"Transfer-Encoding: chunked\r\n\r\n" + b"1" * 5000,
+                    ok + b"X: " + b"y" * 70000):
+            with self.assertRaises(carrel.ProtocolError, msg=raw[:60]):
+                a = http.Answer("GET")
+                a.feed(raw)
+                a.take()
+                a.eof()
+
+    def test_requests_that_are_two(self):
+        for method, target, fields in (
+                ("GET", "/a b", []), ("GET", "/\r\nX: y", []),
+                ("G\nET", "/", []), ("GET", "/", [("X", "a\r\nY: b")]),
+                ("GET", "/", [("X\r\nY", "a")])):
+            with self.assertRaises(ValueError):
+                http.head(method, target, fields)
+
+    def test_frames(self):
+        data = os.urandom(70000)
+        for n in (0, 1, 125, 126, 65535, 65536, 70000):
+            sent = websocket.frame(websocket.BINARY, data[:n])
+            head = len(sent) - n
+            mask = sent[head - 4:head]
+            self.assertEqual(bytes(b ^ mask[i % 4] for i, b in
+                                   enumerate(sent[head:])), data[:n])
+            # As a server sends it: without a mask, in two parts.
+            half = n // 2
+            parts = [(0x02, data[:half]), (0x80, data[half:n])]
+            raw = b"".join(
+                bytes([op, 127]) + len(d).to_bytes(8, "big") + d
+                for op, d in parts)
+            f = websocket.Frames()
+            for i in range(0, len(raw), 9001):
+                f.feed(raw[i:i + 9001])
+            self.assertEqual(f.next(), (websocket.BINARY, data[:n]))
+        for raw in (b"\xf2\0", b"\x82\x80", b"\x00\x00",
+                    b"\x82\x7f" + b"\xff" * 8):
+            f = websocket.Frames()
+            f.feed(raw)
+            with self.assertRaises(carrel.ProtocolError):
+                f.next()
+
+    def test_a_key_is_not_shown(self):
+        c = Client("http://127.0.0.1:1", "e2b_hidden")
+        self.assertNotIn("hidden", repr(c) + repr(c._at) +
+                         repr(Sandbox(c, "x")._at))
 
     def test_both_clients_have_the_same_names(self):
         def public(cls):

@@ -12,6 +12,7 @@ import clients
 import harness
 from harness import TOP
 from internet import Internet
+from tcp import certificate
 
 SDK = os.path.join(TOP, "sdk/typescript")
 TSC = os.path.join(clients.NPM, "node_modules/.bin/tsc")
@@ -42,6 +43,46 @@ class Egress(Case):
     def tearDownClass(cls):
         super().tearDownClass()
         cls.net.close()
+
+
+class Tls(clients.Case):
+    """As another host would come."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.dir = tempfile.TemporaryDirectory()
+        cls.cert, key = certificate(cls.dir.name)
+        cls.CONF = {"tls_cert": cls.cert, "tls_key": key}
+        super().setUpClass()
+
+    @classmethod
+    def tearDownClass(cls):
+        super().tearDownClass()
+        cls.dir.cleanup()
+
+    def node(self, code, **env):
+        return subprocess.run(
+            ["node", "--input-type=module", "-e",
+             f"import {{ Client, Sandbox }} from '{SDK}/src/index.js';\n{code}"],
+            env={"PATH": os.environ["PATH"], "CARREL_API_KEY": self.key(),
+                 "CARREL_URL": f"https://127.0.0.1:{self.port}", **env},
+            capture_output=True, text=True, timeout=60 * harness.SLOW)
+
+    def test_run_and_terminal(self):
+        p = self.node("""
+            const box = await Sandbox.create();
+            console.log((await box.run('echo $((6*7))')).stdout);
+            const t = await box.terminal({ command: 'echo far; exit 3' });
+            console.log(await t.readAll(), t.exitCode, await box.url(80));
+            await box.kill();
+        """, CARREL_CA=self.cert)
+        self.assertEqual(p.returncode, 0, p.stderr)
+        self.assertEqual(p.stdout.split()[:3], ["42", "far", "3"])
+        self.assertIn(f" https://127.0.0.1:{self.port}/v1/", p.stdout)
+
+    def test_an_authority_that_is_not_known(self):
+        p = self.node("await new Client({ retries: 0 }).host();")
+        self.assertIn("NotReached", p.stderr)
 
 
 class Types(unittest.TestCase):

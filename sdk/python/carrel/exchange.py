@@ -69,7 +69,7 @@ class Endpoint:
 class Link:
     """What all requests of a client share."""
     endpoint: Endpoint
-    api_key: str | None = None
+    api_key: str | None = field(default=None, repr=False)
     timeout: float = 60.0
     retries: int = 3
     idle: list[tuple[float, Conn]] = field(default_factory=list)

@@ -9,10 +9,13 @@ LINE_MAX = 4096
 
 
 def head(method: str, target: str, fields: list[tuple[str, str]]) -> bytes:
+    """ValueError for what would be more than one head."""
     lines = [f"{method} {target} HTTP/1.1"]
+    if not all("!" <= c <= "~" for c in method + target):
+        raise ValueError("a request has no spaces and no line breaks in it")
     for name, value in fields:
-        if "\r" in value or "\n" in value or "\0" in value:
-            raise ValueError(f"{name}: a line break has no place here")
+        if not name or any(c in value or c in name for c in "\r\n\0"):
+            raise ValueError(f"{name!r}: a line break has no place here")
         lines.append(f"{name}: {value}")
     return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
 

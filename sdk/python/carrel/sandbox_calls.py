@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from dataclasses import dataclass
 from typing import Any, Mapping, Sequence
+from urllib.parse import quote
 
 from .data import (Access, Change, DriveFile, HttpAnswer, MergeResult, Node,
                    PortToken, Recording, SandboxInfo, Snapshot)
@@ -273,8 +274,8 @@ def fetch(at: At, port: int | str, path: str = "/", *, method: str = "GET",
           headers: Mapping[str, str] | None = None,
           body: Body | None = None) -> Flow[HttpAnswer]:
     """Asks the server on this port inside, whatever it answers."""
-    req = Request(method,
-                  f"{at.path}/ports/{segment(str(port))}/{path.lstrip('/')}",
+    inside = quote(path.lstrip("/"), safe="/?&=%:;,@+$!*'()~[]")
+    req = Request(method, f"{at.path}/ports/{segment(str(port))}/{inside}",
                   headers=dict(headers or {}), body=body, timeout=None)
     reply = yield from once(at.link, req)
     try:

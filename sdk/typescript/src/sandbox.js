@@ -358,10 +358,11 @@ export class Sandbox {
 	 * @returns {Promise<import('./data.js').HttpAnswer>}
 	 */
 	async fetch(port, path = '/', o = {}) {
+		const inside = path.replace(/^\/+/, '')
+			.replace(/[^!-~]/gu, encodeURIComponent);
 		const answer = await this.#link.once({ method: o.method ?? 'GET',
-			path: `${this.#path}/ports/${segment(port)}/` +
-				path.replace(/^\/+/, ''), headers: o.headers, body: o.body,
-			timeout: null });
+			path: `${this.#path}/ports/${segment(port)}/${inside}`,
+			headers: o.headers, body: o.body, timeout: null });
 		const all = [];
 		for await (const piece of answer)
 			all.push(piece);
