@@ -5,7 +5,6 @@ import ctypes
 import inspect
 import io
 import os
-import re
 import socket
 import subprocess
 import sys
@@ -178,12 +177,12 @@ class Sandboxes(Case):
 
     def test_create_is_made_once(self):
         """Its answer is lost, it is asked for again, and there is one."""
-        n = len(Sandbox.list(client=self.client))
         with Lossy(self.i.sock, lose=1) as at:
-            box = Sandbox.create(client=Client(socket=at.path))
+            box = Sandbox.create(client=Client(socket=at.path),
+                                 labels={"made": "once"})
         self.assertEqual(at.seen, 2)
-        self.assertEqual(len(Sandbox.list(client=self.client)), n + 1)
-        self.assertEqual(box.id, at.ids().pop())
+        found = Sandbox.list(client=self.client, label="made=once")
+        self.assertEqual([s.id for s in found], [box.id])
 
     def test_what_is_not_safe_is_not_repeated(self):
         with Lossy(self.i.sock, lose=1) as at:
@@ -216,7 +215,6 @@ class Lossy:
         self.to, self.lose, self.seen = to, lose, 0
         self.dir = tempfile.TemporaryDirectory()
         self.path = os.path.join(self.dir.name, "s")
-        self.bodies = []
 
     def __enter__(self):
         self.server = socket.socket(socket.AF_UNIX)
@@ -231,10 +229,6 @@ class Lossy:
         self.thread.join(10)
         self.server.close()
         self.dir.cleanup()
-
-    def ids(self):
-        return {m.decode() for b in self.bodies
-                for m in re.findall(rb'"id":"([^"]+)","project"', b)}
 
     def _serve(self):
         while True:
@@ -252,7 +246,6 @@ class Lossy:
             while piece := up.recv(1 << 16):
                 answer += piece
             up.close()
-            self.bodies.append(answer)
             if self.seen > self.lose:
                 c.sendall(answer)
             c.close()
@@ -496,11 +489,12 @@ class Host(Case):
         r = self.client.run("cat; hostname", input="in\n",
                             spec={"memory": "64M"})
         self.assertEqual((r.ok, r.stdout[:3]), (True, "in\n"))
-        self.assertEqual(len(Sandbox.list(client=self.client)), 1)
+        wait_for("its sandbox is gone", lambda: len(
+            Sandbox.list(client=self.client)) == 1, 20 * SLOW)
 
     def test_usage(self):
         self.assertGreaterEqual(self.box.stats()["pids"], 1)
-        self.assertEqual(self.client.stats()["host"]["sandboxes"], 1)
+        self.assertGreaterEqual(self.client.stats()["host"]["sandboxes"], 1)
         self.assertIn(self.box.id, [u["sandbox"] for u in
                                     self.client.usage()["usage"]])
 
