@@ -563,8 +563,7 @@ test('watchers that are asked', async () => {
 	await until(async () => {
 		const r = await rpc('GetWatcherEvents', { watcherId });
 		names.push(...r.json.events.map((e) => `${e.type} ${e.name}`));
-		return names.includes('EVENT_TYPE_WRITE a/b') ||
-			names.includes('EVENT_TYPE_CREATE a/b');
+		return names.includes('EVENT_TYPE_WRITE a/b');
 	});
 	assert.equal((await rpc('RemoveWatcher', { watcherId })).status, 200);
 	const r = await rpc('GetWatcherEvents', { watcherId });

@@ -140,10 +140,11 @@ static void test_tree(void)
 	/* One that leaves is not, and one that comes brings its content. */
 	CHECK(rename("t/newer", "gone") == 0);
 	CHECK(comes("remove t/newer"));
-	put_file("gone/c/unseen", "");
+	put_file("gone/c/unseen", "x");
 	CHECK(rename("gone", "t/back") == 0);
 	CHECK_STR(next(), "create t/back");
 	CHECK(comes("create t/back/c/unseen"));
+	CHECK_STR(next(), "write t/back/c/unseen");
 	put_file("away/unseen", "");
 	CHECK(RUN("file.remove", "t/back", "recursive") == 0);
 	CHECK(comes("remove t/back"));

@@ -4,9 +4,10 @@
  * takes its tree along by a change of one entry.
  *
  * A directory that appears is watched and then looked into: what got into it
- * before the watch is told as created. What happens in that moment may be told
- * twice, never not at all. When the kernel's queue overflows, or a directory
- * is one too many to be watched, that is an event, too.
+ * before the watch is told as created, and as written when it has content. What
+ * happens in that moment may be told twice, never not at all. When the kernel's
+ * queue overflows, or a directory is one too many to be watched, that is an
+ * event, too.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -263,6 +264,8 @@ static int look_into(struct watcher *w, int slot, int fd, bool told,
 		dir = S_ISDIR(st.st_mode);
 		if (told)
 			r = tell(w, EVENT_CREATE, dir, slot, name, e);
+		if (told && r == 0 && S_ISREG(st.st_mode) && st.st_size > 0)
+			r = tell(w, EVENT_WRITE, false, slot, name, e);
 		if (r == 0 && dir)
 			r = watch_dir(w, slot, name, told, depth + 1, e);
 	}
