@@ -558,7 +558,7 @@ test('tokens', async () => {
 });
 
 test('requests to nobody', async () => {
-	for (const id of [UNKNOWN, 'x', '', '../..']) {
+	for (const id of [UNKNOWN, 'x', '', '../..', '\xe9\xff']) {
 		const r = await raw('GET', '/health', { 'E2b-Sandbox-Id': id });
 		assert.equal(r.status, 502, id);
 		assert.equal(r.json.message, 'The sandbox was not found');

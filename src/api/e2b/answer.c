@@ -55,7 +55,8 @@ void e2b_pass_error(struct api *a, struct http_conn *c, int status,
 void e2b_not_found(struct api *a, struct http_conn *c, const char *id)
 {
 	reply_json(a, c, 502,
-		   json_pack("{s:s, s:s, s:i}", "sandboxId", id, "message",
+		   json_pack("{s:s, s:s, s:i}", "sandboxId",
+			     id_valid(id) ? id : "", "message",
 			     "The sandbox was not found", "code", 502));
 }
 

@@ -237,10 +237,11 @@ static void on_kept_alive(struct e2b_job *j, int status, json_t *answer)
 static void pause_body(struct e2b_job *j)
 {
 	struct sandbox *s = e2b_job_box(j);
-	const json_t *memory = json_object_get(j->body, "memory");
+	const json_t *memory;
 
 	if (!s)
-		return;
+		return; /* and the job is gone */
+	memory = json_object_get(j->body, "memory");
 	if (e2b_is_paused(s))
 		e2b_job_fail(j, 409, "the sandbox is paused already");
 	else if (memory && !json_is_boolean(memory))
