@@ -253,6 +253,15 @@ test('a command goes on without its client', async () => {
 	assert.equal(seen, 'got news\n');
 });
 
+test('a client that gives up ends nothing', async () => {
+	const c = new AbortController();
+	const h = await commands.run('sleep 100', { background: true, signal: c.signal });
+	c.abort();
+	await assert.rejects(h.wait());
+	assert.equal(await runs(h.pid), true);
+	assert.equal(await commands.kill(h.pid), true);
+});
+
 test('what was written before is not told again', async () => {
 	const h = await commands.run('echo before; read x; echo after',
 		{ background: true, stdin: true });
