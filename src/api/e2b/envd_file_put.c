@@ -25,6 +25,7 @@
 
 enum {
 	PARTS_MAX = 10000,
+	PATHS_MAX = 2 * 1024 * 1024, /* bytes of all paths of a form */
 	ANSWER_MAX = 64 * 1024,      /* of a native write */
 	DROP_MAX = 64 * 1024 * 1024, /* of a body, before a failure is told */
 	METADATA_MAX = 4096,         /* all keys and values */
@@ -43,6 +44,7 @@ struct file_put {
 	struct gunzip *packed; /* the body is compressed; or NULL */
 	struct buf plain;      /* of it, unpacked and not sent */
 	unsigned n_parts;
+	size_t paths_n;    /* bytes of their paths */
 	char *path;        /* from the query, or NULL */
 	json_t *paths;     /* those of a form, as a set */
 	json_t *done;      /* what was written */
@@ -208,7 +210,10 @@ static int begin_part(struct file_put *p, struct err *e)
 	const char *given = p->path;
 
 	if (++p->n_parts > PARTS_MAX)
-		return err_set(e, E2BIG, "more than %d parts", PARTS_MAX);
+		return err_set(e, E2BIG,
+			       "more than %d parts: send the rest in another "
+			       "request",
+			       PARTS_MAX);
 	if (strcmp(buf_str(&p->parts.name), "file") != 0)
 		return 0;
 	if (!given && !p->parts.has_filename)
@@ -216,6 +221,12 @@ static int begin_part(struct file_put *p, struct err *e)
 			       "neither ?path= nor a file name says where to");
 	if (!given)
 		given = buf_str(&p->parts.filename);
+	p->paths_n += strlen(given);
+	if (p->paths_n > PATHS_MAX)
+		return err_set(e, E2BIG,
+			       "the paths have more than %d bytes: send the "
+			       "rest in another request",
+			       PATHS_MAX);
 	if (json_object_get(p->paths, given))
 		return err_set(e, EINVAL,
 			       "you cannot upload multiple files to the same "
