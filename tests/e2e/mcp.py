@@ -71,7 +71,7 @@ class Session:
     """Begins with `initialize`, unless `version` is None."""
 
     def __init__(self, sock, version=VERSION, query="", capabilities=None,
-                 headers=None):
+                 headers=None, name="test"):
         self.sock, self.query, self.id, self.n = sock, query, None, 0
         self.headers = headers or {}
         self.version = version
@@ -80,7 +80,7 @@ class Session:
         with self.send({"jsonrpc": "2.0", "id": 0, "method": "initialize",
                         "params": {"protocolVersion": version,
                                    "capabilities": capabilities or {},
-                                   "clientInfo": {"name": "test",
+                                   "clientInfo": {"name": name,
                                                   "version": "1"}}}) as r:
             answer = r.messages()[0]
             if r.status != 200:
@@ -90,7 +90,8 @@ class Session:
         self.version = self.hello["protocolVersion"]
         self.notify("notifications/initialized")
 
-    def request(self, method, body=None, headers=None, timeout=60):
+    def request(self, method, body=None, headers=None, timeout=60, wait=True):
+        """The Reply; without `wait` the connection that it will come on."""
         conn = UnixHTTP(self.sock, timeout * SLOW)
         fields = {"Accept": BOTH, **self.headers}
         if body is not None:
@@ -101,12 +102,12 @@ class Session:
         fields.update(headers or {})
         conn.request(method, "/mcp" + self.query, body,
                      {k: v for k, v in fields.items() if v is not None})
-        return Reply(conn, conn.getresponse())
+        return Reply(conn, conn.getresponse()) if wait else conn
 
-    def send(self, message, headers=None, timeout=60):
+    def send(self, message, headers=None, timeout=60, wait=True):
         if not isinstance(message, bytes):
             message = json.dumps(message).encode()
-        return self.request("POST", message, headers, timeout)
+        return self.request("POST", message, headers, timeout, wait)
 
     def notify(self, method, **params):
         with self.send({"jsonrpc": "2.0", "method": method,

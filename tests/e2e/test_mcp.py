@@ -383,6 +383,24 @@ class Boxes(harness.Case):
         self.assertEqual(len(self.boxes()), 1)
         s.end()
 
+    def test_names_of_clients(self):
+        for name, label in (("", "client"), ("a\nb\t\x7f", "a?b??"),
+                            ("\u00e4" * 99, "\u00e4" * 31), (5, "client")):
+            s = mcp.Session(self.i.sock, name=name)
+            self.run_in(s, "true")
+            self.assertEqual(self.boxes()[0]["labels"]["mcp"], label)
+            s.end()
+
+    def test_left_while_it_is_made(self):
+        call = message("tools/call", 1, name="run_command",
+                       arguments={"command": "true"})
+        for _ in range(3):
+            s = mcp.Session(self.i.sock)
+            conn = s.send(call, wait=False)
+            self.assertEqual(s.end(), 204)
+            conn.close()
+        wait_for("all to be gone", lambda: not self.boxes())
+
     def test_named(self):
         box = self.i.create(name="work")
         s = mcp.Session(self.i.sock, query="?sandbox=work")

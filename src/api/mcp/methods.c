@@ -1,5 +1,6 @@
 /* What can be asked for, and the requests that are under way. */
 #include <assert.h>
+#include <ctype.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -251,14 +252,15 @@ static void take_client(struct mcp_session *s, const json_t *params)
 	const json_t *can = json_object_get(params, "capabilities");
 	const json_t *info = json_object_get(params, "clientInfo");
 	const char *name = json_string_value(json_object_get(info, "name"));
-	size_t n = name ? strlen(name) : 0;
+	size_t i, n = name ? strlen(name) : 0;
 
 	s->can_sample = json_object_get(can, "sampling");
 	s->can_elicit = json_object_get(can, "elicitation");
 	if (n >= sizeof(s->client))
 		n = utf8_whole(name, sizeof(s->client) - 1);
-	if (n > 0)
-		memcpy(s->client, name, n);
+	/* It becomes a label, which has no control bytes. */
+	for (i = 0; i < n; i++)
+		s->client[i] = iscntrl((unsigned char)name[i]) ? '?' : name[i];
 	s->client[n] = '\0';
 }
 
