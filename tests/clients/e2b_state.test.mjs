@@ -38,6 +38,7 @@ async function all(pages) {
 	return got;
 }
 
+const named = `state-${variant}`;
 const gone = 'i00000000000000000000';
 let base, snapshot;
 
@@ -60,15 +61,15 @@ test('a sandbox starts from a snapshot', async () => {
 });
 
 test('a snapshot with a name', async () => {
-	const s = await base.createSnapshot({ name: 'state-named' });
-	assert.deepEqual(s.names, ['state-named']);
-	const t = await create('state-named', { timeoutMs: 60000 });
+	const s = await base.createSnapshot({ name: named });
+	assert.deepEqual(s.names, [named]);
+	const t = await create(named, { timeoutMs: 60000 });
 	assert.equal(await sh(t, 'cat /tmp/word'), 'two');
 });
 
 test('a name that is taken is refused', async () => {
-	await assert.rejects(base.createSnapshot({ name: 'state-named' }),
-			     /state-named/);
+	await assert.rejects(base.createSnapshot({ name: named }),
+			     new RegExp(named));
 });
 
 test('a name that is none is refused', async () => {
@@ -79,7 +80,7 @@ test('the snapshots of a sandbox, the newest first', async () => {
 	const list = await all(
 		Sandbox.listSnapshots({ sandboxId: base.sandboxId }));
 	assert.equal(list.length, 2);
-	assert.deepEqual(list[0].names, ['state-named']);
+	assert.deepEqual(list[0].names, [named]);
 	assert.equal(list[1].snapshotId, snapshot.snapshotId);
 });
 
@@ -94,7 +95,7 @@ test('pages of snapshots', async () => {
 });
 
 test('snapshots by name', async () => {
-	const r = await get('/snapshots?name=state-named');
+	const r = await get(`/snapshots?name=${named}`);
 	assert.equal(r.status, 200);
 	assert.equal(r.json.length, 1);
 	assert.equal((await get('/snapshots?name=none')).json.length, 0);

@@ -5,7 +5,7 @@ import clients
 import harness
 
 
-@clients.cases("e2b_state.test.mjs", variants=["e2b"])
+@clients.cases("e2b_state.test.mjs", variants=["e2b", "e2b-old"])
 class States(clients.Case):
     CONF = {"max_sandboxes": "24"}
 

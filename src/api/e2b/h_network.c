@@ -126,9 +126,16 @@ static int begin(struct change *x, struct err *e)
 	if (e2b_kept(s))
 		json_object_set_new(x->patch, "client", kept_json(s, x->body));
 	return e2b_network_start(
-		&x->network, x->api, &x->who, s->project,
-		http_request_id(x->conn), x->body,
-		json_object_get(x->body, "allow_internet_access"), x->patch,
+		&x->network, x->api,
+		&(struct e2b_network_ask){
+			.who = &x->who,
+			.project = s->project,
+			.request_id = http_request_id(x->conn),
+			.network = x->body,
+			.internet = json_object_get(x->body,
+						    "allow_internet_access"),
+			.spec = x->patch,
+		},
 		on_network, e);
 }
 

@@ -142,11 +142,17 @@ static void create_body(struct e2b_job *j)
 			    &cr->template, &e);
 	if (cr->spec)
 		r = e2b_network_start(
-			&cr->network, j->api, &j->who, project_of(cr),
-			http_request_id(j->conn),
-			json_object_get(j->body, "network"),
-			json_object_get(j->body, "allow_internet_access"),
-			cr->spec, on_network, &e);
+			&cr->network, j->api,
+			&(struct e2b_network_ask){
+				.who = &j->who,
+				.project = project_of(cr),
+				.request_id = http_request_id(j->conn),
+				.network = json_object_get(j->body, "network"),
+				.internet = json_object_get(
+					j->body, "allow_internet_access"),
+				.spec = cr->spec,
+			},
+			on_network, &e);
 	if (r < 0)
 		e2b_job_err(j, &e);
 	else if (r == 1)

@@ -74,20 +74,27 @@ struct e2b_network {
 	e2b_network_fn *done;
 };
 
+/* What is asked for; valid during the call, but for `spec`. */
+struct e2b_network_ask {
+	const struct identity *who;
+	const char *project; /* of the sandbox */
+	const char *request_id;
+	json_t *network;        /* or NULL */
+	const json_t *internet; /* allow_internet_access, or NULL */
+	json_t *spec;           /* the caller's; as it is until the end */
+};
+
 /*
- * Puts "rules" and "secrets" into `spec` (which stays the caller's, and as it
- * is until the end), for a sandbox of `project`. Values of headers are sealed
- * for the project's door and wiped out of `network`: ask for
- * e2b_network_shown() before.
+ * Puts "rules" and "secrets" into the spec. Values of headers are sealed for
+ * the project's door and wiped out of `network`: ask for e2b_network_shown()
+ * before.
  *
  * 1: it is done, and `done` is not called; 0: it will be, from the loop; or an
  * error.
  */
 int e2b_network_start(struct e2b_network *n, struct api *a,
-		      const struct identity *who, const char *project,
-		      const char *request_id, json_t *network,
-		      const json_t *internet, json_t *spec,
-		      e2b_network_fn *done, struct err *e) MUST_CHECK;
+		      const struct e2b_network_ask *q, e2b_network_fn *done,
+		      struct err *e) MUST_CHECK;
 /* A sandbox has the secrets now, and they end with it. */
 void e2b_network_keep(struct e2b_network *n);
 /* The end, at any time, also twice: secrets that nobody has are removed. */

@@ -147,7 +147,7 @@ static int new_name(char out[E2B_SECRET_CAP], struct err *e)
 
 	if (RAND_bytes(b, sizeof(b)) != 1)
 		return err_set(e, EIO, "no random numbers");
-	memcpy(out, OWN_SECRET, at);
+	snprintf(out, E2B_SECRET_CAP, OWN_SECRET);
 	for (i = 0; i < sizeof(b); i++)
 		snprintf(out + at + 2 * i, 3, "%02x", b[i]);
 	return 0;
@@ -245,33 +245,32 @@ static void on_key(struct inner_ask *q, int status, json_t *answer)
 }
 
 int e2b_network_start(struct e2b_network *n, struct api *a,
-		      const struct identity *who, const char *project,
-		      const char *request_id, json_t *network,
-		      const json_t *internet, json_t *spec,
-		      e2b_network_fn *done, struct err *e)
+		      const struct e2b_network_ask *q, e2b_network_fn *done,
+		      struct err *e)
 {
-	json_t *rules =
-		e2b_network_rules(network, internet, a->conf.e2b_internet, e);
+	json_t *rules = e2b_network_rules(q->network, q->internet,
+					  a->conf.e2b_internet, e);
 	char target[128];
 
 	if (!rules)
 		return -e->code;
-	if (e2b_network_headers(network, &n->headers, e) < 0) {
+	if (e2b_network_headers(q->network, &n->headers, e) < 0) {
 		json_decref(rules);
 		return -e->code;
 	}
-	json_object_set_new(spec, "rules", rules);
-	json_object_set_new(spec, "secrets", json_array());
+	json_object_set_new(q->spec, "rules", rules);
+	json_object_set_new(q->spec, "secrets", json_array());
 	if (n->headers.n == 0)
 		return 1;
 	n->api = a;
-	n->who = *who;
-	n->spec = spec;
+	n->who = *q->who;
+	n->spec = q->spec;
 	n->done = done;
 	n->at = 0;
-	snprintf(n->project, sizeof(n->project), "%s", project);
-	snprintf(n->request_id, sizeof(n->request_id), "%s", request_id);
-	snprintf(target, sizeof(target), "/v1/vault/key?project=%s", project);
-	return inner_ask(&n->ask, a, who, request_id, "GET", target, NULL,
+	snprintf(n->project, sizeof(n->project), "%s", q->project);
+	snprintf(n->request_id, sizeof(n->request_id), "%s", q->request_id);
+	snprintf(target, sizeof(target), "/v1/vault/key?project=%s",
+		 q->project);
+	return inner_ask(&n->ask, a, q->who, q->request_id, "GET", target, NULL,
 			 on_key, e);
 }
