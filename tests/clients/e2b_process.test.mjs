@@ -520,12 +520,6 @@ test('a signal that can be caught', async () => {
 	assert.ok([7, -1].includes((await done).messages.at(-1).end.exitCode));
 });
 
-test('silence is filled', async () => {
-	const { messages } = await stream('Start', { process: shell('sleep 1.6') },
-		{ 'Keepalive-Ping-Interval': '1' });
-	assert.deepEqual(messages[1], { keepalive: {} });
-});
-
 test('what makes no sense is refused', async () => {
 	for (const [method, m, code] of [
 		['Start', {}, 'invalid_argument'],

@@ -106,6 +106,13 @@ class Wire(harness.Case):
         self.assertTrue(there())
         wait_for("its time is up", lambda: not there(), 30 * SLOW)
 
+    def test_silence_is_filled(self):
+        _, to = self.enter()
+        s = self.stream("Start", {**to, "Keepalive-Ping-Interval": "1"},
+                        {"process": {"cmd": "cat"}})
+        s.event("start")
+        self.assertEqual(s.event("keepalive"), {})
+
     def test_is_logged_as_any_other(self):
         box, to = self.enter()
         s = self.stream("Start", to, {"process": {
