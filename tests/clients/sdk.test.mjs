@@ -333,6 +333,24 @@ test('output over a death of the daemon', async () => {
 		`line ${i + 1}\n`).join(''));
 });
 
+test('nobody listens any more when the daemon dies', async () => {
+	const c = await shared.commands.start('sleep 600');
+	await fails(TimedOut, c.wait({ timeout: 0.1 }));
+	const idle = await files.watch('/tmp');
+	const events = await client.events();
+	const t = await shared.terminal();
+	const tar = files.stream('/bin/busybox');
+	await tar.next();
+	killApi();
+	await until('it is back', () => client.host().catch(() => null));
+	await fails(ConnectionFailed, idle.next());
+	await fails(ConnectionFailed, t.readAll({ timeout: 30 }));
+	await fails(ConnectionFailed, all(tar));
+	await c.kill(); // it has come back
+	assert.equal((await c.wait()).signal, 9);
+	events.close();
+});
+
 test('a program that is missing', async () => {
 	const e = await fails(BadRequest, shared.run(['/no/such']));
 	assert.equal(e.error, 'spawn_failed');

@@ -275,9 +275,7 @@ export class Command {
 			try {
 				if (!this.#lines)
 					await this.#attach();
-				this.#pending ??= /** @type {any} */ (this.#lines).next();
-				const got = await before(until,
-					/** @type {any} */ (this.#pending));
+				const got = await before(until, this.#ask());
 				this.#pending = null;
 				if (!got.done)
 					return got.value;
@@ -297,6 +295,16 @@ export class Command {
 				throw new ConnectionFailed('the output ends again and again');
 			await sleep(wait);
 		}
+	}
+
+	/** @returns {Promise<IteratorResult<any, void>>} */
+	#ask() {
+		if (!this.#pending) {
+			this.#pending = /** @type {any} */ (this.#lines).next();
+			// Whoever gave up waiting need not hear of its end.
+			this.#pending?.catch(() => {});
+		}
+		return /** @type {any} */ (this.#pending);
 	}
 
 	/**
@@ -397,7 +405,6 @@ export class Command {
 	/** Leaves; the command runs on. */
 	close() {
 		this.#answer?.destroy();
-		this.#pending?.catch(() => {});
 		this.#answer = this.#lines = this.#pending = null;
 	}
 }

@@ -144,7 +144,10 @@ export class Link {
 			if (seconds !== null)
 				req.setTimeout(seconds * 1000, () => req.destroy(
 					new TimedOut(`nothing came in ${seconds} s`)));
-			req.on('response', resolve);
+			req.on('response', (/** @type {any} */ answer) => {
+				answer.on('error', () => {}); // whoever reads it hears it
+				resolve(answer);
+			});
 			req.on('upgrade', (/** @type {any[]} */ ...got) => resolve(got));
 			req.on('error', (/** @type {any} */ e) => reject(this.#why(e)));
 			if (whole || !body)
