@@ -35,6 +35,7 @@ declare class URL {
 	protocol: string;
 	hostname: string;
 	port: string;
+	pathname: string;
 }
 declare class URLSearchParams {
 	constructor(pairs: [string, string][]);

@@ -223,7 +223,8 @@ test('nobody is there', async () => {
 	assert.match(e.message, /\/nowhere\/api.sock/);
 	await fails(NotReached, new Client({ retries: 1,
 		url: 'http://127.0.0.1:1' }).host());
-	assert.throws(() => new Client({ url: 'ftp://x' }), TypeError);
+	for (const bad of ['ftp://x', 'http://x/path'])
+		assert.throws(() => new Client({ url: bad }), TypeError);
 });
 
 // --- commands

@@ -214,6 +214,45 @@ class Saved(unittest.TestCase):
                       self.put("more", b"deny *", 429, key=two)["message"])
         self.put("more", b"deny *", key=one)
 
+    def try_url(self, status=200, key=None, query="", **body):
+        r = self.a.api("POST", f"/v1/policy-test{query}", body,
+                       {"Authorization": f"Bearer {key}"} if key else {})
+        self.assertEqual(r.status, status, r)
+        return r.json
+
+    def test_what_would_become_of_a_request(self):
+        """The same as `carrel policy test` says, asked of the daemon."""
+        self.put("mine", POLICY + MORE)
+        for url, method, verdict, line in (
+                ("https://api.test/repos/acme/x", "GET", "allow", 2),
+                ("https://api.test/repos/acme/x", "POST", "ask", 3),
+                ("tcp://db.internal:5432", "GET", "allow", 4),
+                ("http://else.test/", "GET", "deny", 5)):
+            for where in ({"policy": "mine"}, {"text": POLICY}):
+                j = self.try_url(url=url, method=method, **where)
+                self.assertEqual((j["verdict"], j["line"], j["part"]),
+                                 (verdict, line, None), url)
+        self.assertEqual(
+            self.try_url(url="http://x.test/", text='{"rules": []}'),
+            {"verdict": "deny", "part": None, "line": None, "rule": None,
+             "observed": False})
+        # What is another project's is nobody's.
+        key = self.key("theirs")
+        self.try_url(404, key, url="http://x.test/", policy="mine")
+        self.try_url(404, key, "?project=default", url="http://x.test/",
+                     policy="mine")
+        for bad in ({}, {"url": "http://x.test/"}, {"text": "allow *"},
+                    {"url": "nowhere", "text": "allow *"},
+                    {"url": "http://x.test/", "text": "allow"},
+                    {"url": "http://x.test/", "text": "{"},
+                    {"url": "http://x.test/", "text": "a\0b"},
+                    {"url": "http://x.test/", "text": "deny *\n" * 600},
+                    {"url": 1, "text": ""}, {"url": "x" * 5000, "text": ""},
+                    {"url": "http://x.test/", "text": "", "policy": "mine"},
+                    {"url": "http://x.test/", "text": "", "more": 1}):
+            self.try_url(400, **bad)
+        self.try_url(404, url="http://x.test/", sandbox="nobody")
+
     def test_what_a_spec_names(self):
         for spec, says in (
                 ({"policy": "nope"}, "no policy 'nope': make it"),

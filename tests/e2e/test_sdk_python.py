@@ -949,6 +949,11 @@ class Alone(unittest.TestCase):
             with self.assertRaises(carrel.ProtocolError):
                 f.next()
 
+    def test_urls_that_are_none(self):
+        for url in ("ftp://x", "http://", "127.0.0.1:80", "http://x/path"):
+            with self.assertRaises(ValueError):
+                Client(url)
+
     def test_a_key_is_not_shown(self):
         c = Client("http://127.0.0.1:1", "e2b_hidden")
         self.assertNotIn("hidden", repr(c) + repr(c._at) +

@@ -41,7 +41,8 @@ class Endpoint:
             return cls(socket or os.environ.get("CARREL_SOCKET")
                        or DEFAULT_SOCKET)
         u = urlsplit(url)
-        if u.scheme not in ("http", "https") or not u.hostname:
+        if (u.scheme not in ("http", "https") or not u.hostname
+                or u.path not in ("", "/")):
             raise ValueError(f"'{url}' is not http://HOST or https://HOST")
         tls = u.scheme == "https"
         return cls(None, u.hostname, u.port or (443 if tls else 80), tls,
@@ -73,6 +74,7 @@ class Link:
     timeout: float = 60.0
     retries: int = 3
     idle: list[tuple[float, Conn]] = field(default_factory=list)
+    pid: int = field(default_factory=os.getpid)
 
     @classmethod
     def make(cls, url: str | None, api_key: str | None, socket: str | None,
@@ -86,6 +88,8 @@ class Link:
             self.idle.pop()[1].close()
 
     def reuse(self) -> Conn | None:
+        if self.pid != os.getpid():  # those are the parent's
+            self.idle, self.pid = [], os.getpid()
         while self.idle:
             try:
                 since, conn = self.idle.pop()

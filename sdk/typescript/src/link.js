@@ -92,7 +92,7 @@ export class Link {
 	#host(text, ca) {
 		const u = new URL(text);
 		const tls = u.protocol === 'https:';
-		if (!tls && u.protocol !== 'http:')
+		if ((!tls && u.protocol !== 'http:') || u.pathname !== '/')
 			throw new TypeError(`'${text}' is not http://HOST or https://HOST`);
 		this.base = text.replace(/\/+$/, '');
 		this.module = tls ? https : http;
