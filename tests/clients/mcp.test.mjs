@@ -105,7 +105,7 @@ test('many calls at once', async () => {
 
 test('progress comes while a command runs', async () => {
 	const seen = [];
-	await sh(main, 'for i in 1 2 3; do echo step $i; sleep 0.5; done',
+	await sh(main, 'for i in 1 2 3 4; do echo step $i; sleep 0.3; done',
 		{ onprogress: (p) => seen.push(p) });
 	assert(seen.length > 0);
 	assert(seen.every((p, i) => i === 0 || p.progress > seen[i - 1].progress));

@@ -327,28 +327,6 @@ class Transport(harness.Case):
                              (400, -32602), query)
 
 
-class Keys(harness.Case):
-    """Who a session is of."""
-
-    def test_others_do_not_see_it(self):
-        def bearer(scope, project):
-            key = self.i.api("POST", "/v1/keys", {
-                "name": "k", "scope": scope, "project": project}).json["key"]
-            return {"Authorization": f"Bearer {key}"}
-        mine, same, other = (bearer("use", "a"), bearer("use", "a"),
-                             bearer("use", "b"))
-        s = mcp.Session(self.i.sock, headers=mine)
-        self.assertEqual(s.call("ping"), {})
-        for who in (same, other, {}):
-            s.headers = who
-            self.assertEqual(s.ask("ping").status, 404)
-            self.assertEqual(s.end(), 404)
-        s.headers = {"Authorization": "Bearer e2b_" + "0" * 40}
-        self.assertEqual(s.ask("ping").status, 401)
-        s.headers = mine
-        self.assertEqual(s.end(), 204)
-
-
 class Boxes(harness.Case):
     """The sandbox of a session."""
     CONF = {"mcp_idle": "2s"}
@@ -382,6 +360,24 @@ class Boxes(harness.Case):
                 self.assertNotIn("isError", r.messages()[-1]["result"])
         self.assertEqual(len(self.boxes()), 1)
         s.end()
+
+    def test_others_do_not_see_it(self):
+        def bearer(scope, project):
+            key = self.i.api("POST", "/v1/keys", {
+                "name": "k", "scope": scope, "project": project}).json["key"]
+            return {"Authorization": f"Bearer {key}"}
+        mine, same, other = (bearer("use", "a"), bearer("use", "a"),
+                             bearer("use", "b"))
+        s = mcp.Session(self.i.sock, headers=mine)
+        self.assertEqual(s.call("ping"), {})
+        for who in (same, other, {}):
+            s.headers = who
+            self.assertEqual(s.ask("ping").status, 404)
+            self.assertEqual(s.end(), 404)
+        s.headers = {"Authorization": "Bearer e2b_" + "0" * 40}
+        self.assertEqual(s.ask("ping").status, 401)
+        s.headers = mine
+        self.assertEqual(s.end(), 204)
 
     def test_names_of_clients(self):
         for name, label in (("", "client"), ("a\nb\t\x7f", "a?b??"),
