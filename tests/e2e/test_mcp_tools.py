@@ -67,6 +67,23 @@ class Tools(clients.Case):
         self.assertEqual(may.tool("read_file", path="a")["content"][0]["text"],
                          "there")
 
+    def test_a_command_ends_with_its_session(self):
+        box = self.i.create()
+        self.addCleanup(self.i.rm, box)
+        s = mcp.Session(self.i.sock, query=f"?sandbox={box}")
+        waits = threading.Thread(target=s.tool, daemon=True,
+                                 args=("run_command",),
+                                 kwargs={"command": "exec sleep 7100"})
+        waits.start()
+        wait_for("it runs", lambda: self.running(box), 20 * SLOW)
+        self.assertEqual(s.end(), 204)
+        wait_for("it is gone", lambda: not self.running(box), 20 * SLOW)
+        waits.join(20 * SLOW)
+
+    def running(self, box):
+        r = self.i.api("GET", f"/v1/sandboxes/{box}/processes")
+        return [p for p in r.json["processes"] if p["state"] == "running"]
+
     def test_one_that_is_paused_is_woken(self):
         box = self.i.create()
         self.addCleanup(self.i.rm, box)
