@@ -16,7 +16,7 @@ from harness import SANITIZED, SLOW, wait_for
 MIB = 1 << 20
 
 
-class Case(harness.Case):
+class EnvdFiles(harness.Case):
     CONF = {"pool_size": "3G"}
 
     def setUp(self):
@@ -88,8 +88,8 @@ class Case(harness.Case):
         base = int(self.i.conf["uid_base"])
         return (int(uids[0]) - base) % 0x10100 if uids else -1
 
+    # --- uploads ---
 
-class Uploads(Case):
     def test_many_parts(self):
         parts = [(b"p/%d" % i, b"x" * i) for i in range(150)]
         r = self.form(parts)
@@ -168,8 +168,8 @@ class Uploads(Case):
         r = self.post(b"x", "f", X_Metadata_="v")
         self.assertEqual(r.status, 400, r)
 
+    # --- downloads ---
 
-class Downloads(Case):
     def test_slow_readers_hold_no_memory(self):
         self.sh("dd if=/dev/zero of=f bs=1M count=64 2>&1")
         api = self.i.pids()["carrel-api"][0]
@@ -199,8 +199,8 @@ class Downloads(Case):
         self.assertLess(n, 64 * MIB)
         s.close()
 
+    # --- rights ---
 
-class Rights(Case):
     def test_without_sudo(self):
         """The user does what the user may."""
         self.use(self.i.create(sudo=False))
@@ -226,8 +226,8 @@ class Rights(Case):
         self.assertEqual(got, [("file.write", "f", "", "token"),
                                ("file.remove", "f", "", "token")])
 
+    # --- watchers ---
 
-class Watchers(Case):
     def watch(self, path):
         return self.rpc("CreateWatcher", {"path": path}).json["watcherId"]
 
@@ -304,8 +304,8 @@ class Watchers(Case):
         s.close()
         wait_for("nobody watches", lambda: not self.workers(), 10 * SLOW)
 
+    # --- messages ---
 
-class Messages(Case):
     def test_nonsense(self):
         for body in (b"[]", b"{", b'{"path": 1}', b'{"path": "~x"}',
                      json.dumps({"path": "x" * 5000}).encode()):
