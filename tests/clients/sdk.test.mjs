@@ -54,11 +54,19 @@ async function all(iterable) {
 }
 
 // In front of the daemon: answers of the first `lose` requests are lost.
-async function lossy(lose, fn) {
+// With `busy` they are 503, and nothing is done.
+async function lossy(lose, fn, busy = false) {
 	const dir = fs.mkdtempSync(path.join(os.tmpdir(), 'sdk-'));
 	const at = { path: path.join(dir, 's'), seen: 0 };
 	const server = net.createServer((c) => {
 		const lost = ++at.seen <= lose;
+		if (lost && busy) {
+			c.on('error', () => {});
+			c.end('HTTP/1.1 503 Busy\r\nContent-Length: 39\r\n' +
+				'Connection: close\r\n\r\n' +
+				'{"error":"try_again","message":"later"}');
+			return;
+		}
 		const up = net.connect(socket);
 		c.on('data', (data) => up.write(data));
 		up.on('data', (data) => lost ? c.destroy() : c.write(data));
@@ -217,6 +225,18 @@ test('an answer that is lost: a look is repeated', () =>
 		assert.deepEqual([box.id, at.seen], [shared.id, 3]);
 	}));
 
+test('what the daemon puts off', async () => {
+	await lossy(2, async (mine, at) => {
+		assert((await mine.host()).version);
+		assert.equal(at.seen, 3);
+	}, true);
+	await lossy(9, async (mine, at) => {
+		const e = await fails(carrel.Unavailable,
+			new Sandbox(mine, shared.id).run('true'));
+		assert.deepEqual([at.seen, e.error], [1, 'try_again']);
+	}, true);
+});
+
 test('nobody is there', async () => {
 	const e = await fails(NotReached, new Client({ retries: 0,
 		socket: '/nowhere/api.sock' }).host());
@@ -355,6 +375,16 @@ test('nobody listens any more when the daemon dies', async () => {
 test('a program that is missing', async () => {
 	const e = await fails(BadRequest, shared.run(['/no/such']));
 	assert.equal(e.error, 'spawn_failed');
+});
+
+test('a command that nobody reads', async () => {
+	const c = await shared.commands.start(
+		'head -c 2000000 /dev/zero; echo end; exit 3', { detach: true });
+	await until('it has exited', async () => (await shared.commands.list())
+		.some((p) => p.number === c.number && p.exit));
+	const r = await c.wait();
+	assert.deepEqual([r.exitCode, r.stdout.slice(-4)], [3, 'end\n']);
+	assert.equal(r.lost + r.stdoutBytes.length, 2000004);
 });
 
 test('many at once', async () => {

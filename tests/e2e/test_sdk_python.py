@@ -200,6 +200,21 @@ class Sandboxes(Case):
                 self.box.id)
         self.assertEqual(at.seen, 3)
 
+    def test_what_the_daemon_puts_off(self):
+        """503: what is safe is asked for again, the rest is not."""
+        with Lossy(self.i.sock, lose=2, busy=True) as at:
+            c = Client(socket=at.path)
+            self.assertTrue(c.host()["version"])
+            self.assertEqual(at.seen, 3)
+        with Lossy(self.i.sock, lose=9, busy=True) as at:
+            box = Sandbox(Client(socket=at.path), self.box.id)
+            with self.assertRaises(carrel.Unavailable) as got:
+                box.run("true")
+            self.assertEqual((at.seen, got.exception.error), (1, "try_again"))
+            with self.assertRaises(carrel.Unavailable):
+                Client(socket=at.path, retries=1).host()
+            self.assertEqual(at.seen, 3)
+
     def test_nobody_there(self):
         with self.assertRaises(NotReached) as got:
             Client(socket="/nowhere/api.sock", retries=0).host()
@@ -209,10 +224,14 @@ class Sandboxes(Case):
 
 
 class Lossy:
-    """In front of the daemon: answers of the first `lose` requests are lost."""
+    """In front of the daemon: answers of the first `lose` requests are lost,
+    or with `busy` are 503 and nothing is done."""
+    BUSY = (b"HTTP/1.1 503 Busy\r\nContent-Length: 39\r\n"
+            b"Connection: close\r\n\r\n"
+            b'{"error":"try_again","message":"later"}')
 
-    def __init__(self, to, lose):
-        self.to, self.lose, self.seen = to, lose, 0
+    def __init__(self, to, lose, busy=False):
+        self.to, self.lose, self.busy, self.seen = to, lose, busy, 0
         self.dir = tempfile.TemporaryDirectory()
         self.path = os.path.join(self.dir.name, "s")
 
@@ -238,6 +257,10 @@ class Lossy:
                 return
             self.seen += 1
             request = c.recv(1 << 16)
+            if self.busy and self.seen <= self.lose:
+                c.sendall(self.BUSY)
+                c.close()
+                continue
             up = socket.socket(socket.AF_UNIX)
             up.connect(self.to)
             up.sendall(request.replace(
@@ -333,6 +356,18 @@ class Commands(Case):
                 self.i.kill_role("carrel-api")
                 killed = True
         self.assertEqual(seen, "".join(f"line {i}\n" for i in range(1, 121)))
+
+    def test_detached(self):
+        """Nobody reads it, and it goes on."""
+        c = self.box.commands.start(
+            "head -c 2000000 /dev/zero; echo end; exit 3", detach=True)
+        wait_for("it has exited", lambda: [
+            p for p in self.box.commands.list()
+            if p.number == c.number and p.exit], 20 * SLOW)
+        r = c.wait()
+        self.assertEqual((r.exit_code, r.stdout[-4:]), (3, "end\n"))
+        self.assertEqual(r.lost + len(r.stdout_bytes), 2000004)
+        self.assertGreater(r.lost, 1000000)
 
     def test_threads_share_a_client(self):
         got = [None] * 16

@@ -180,7 +180,7 @@ class Following:
         return self.number or self._ref or ""
 
     def open(self) -> Flow[None]:
-        if self._lines or self.exit:
+        if self._lines or self.number:
             return
         if self._body is None:
             yield from self._attach()
@@ -200,6 +200,9 @@ class Following:
 
     def _start(self, body: dict[str, Any]) -> Flow[None]:
         req = post(f"{self.at.path}/processes", body, timeout=None)
+        if body.get("detach"):
+            self._started((yield from ask(self.at.link, req)))
+            return
         req.query = {"stream": True}
         yield from self._begin(Lines(self.at.link, req))
 
@@ -225,9 +228,12 @@ class Following:
         if not first or first["type"] != "started":
             lines.close()
             raise ConnectionFailed("the connection broke at the start")
-        self.number, self.pid = first["number"], first["pid"]
-        self.tag = None if self._own_tag else first.get("tag")
+        self._started(first)
         self._lines = lines
+
+    def _started(self, j: dict[str, Any]) -> None:
+        self.number, self.pid = j["number"], j["pid"]
+        self.tag = None if self._own_tag else j.get("tag")
 
     def _event(self, until: float | None) -> Flow[dict[str, Any]]:
         delays = self.at.link.delays()
@@ -343,14 +349,15 @@ def start(at: At, cmd: Command, *, cwd: str | None = None,
           env: Mapping[str, str] | None = None, user: str | None = None,
           stdin: bool = False, tty: bool = False, rows: int | None = None,
           cols: int | None = None, tag: str | None = None,
-          on_stdout: Callback | None = None,
+          detach: bool = False, on_stdout: Callback | None = None,
           on_stderr: Callback | None = None) -> Flow[Following]:
     """Starts a command and goes on. Iterate over it for its output, or wait()
     for its end; callbacks are called while one of the two is done. A `tag` is
-    a name to find it by."""
+    a name to find it by. A command that writes much waits until it is read,
+    unless it is `detach`ed: then the oldest output is dropped."""
     f = Following(at, body=_body(
         cmd, cwd=cwd, env=env, user=user, stdin=stdin or None, tty=tty or None,
-        rows=rows, cols=cols, tag=tag))
+        rows=rows, cols=cols, tag=tag, detach=detach or None))
     f.callbacks = {"stdout": on_stdout, "stderr": on_stderr}
     yield from f.open()
     return f

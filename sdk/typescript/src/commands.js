@@ -22,7 +22,7 @@ import { lines, segment, sleep } from './link.js';
  *   input?: string | Uint8Array, maxOutput?: number,
  *   signal?: AbortSignal}} RunOptions
  * @typedef {CommandOptions & {stdin?: boolean, tty?: boolean, rows?: number,
- *   cols?: number, tag?: string}} StartOptions
+ *   cols?: number, tag?: string, detach?: boolean}} StartOptions
  * @typedef {Pick<CommandOptions, 'onStdout' | 'onStderr'>} Callbacks
  */
 
@@ -229,6 +229,11 @@ export class Command {
 
 	/** @param {any} body */
 	async #start(body) {
+		if (body.detach) {
+			this.#started(await this.#link.post(`${this.#box}/processes`,
+				body));
+			return;
+		}
 		await this.#begin(await this.#link.open({ method: 'POST',
 			path: `${this.#box}/processes`, query: { stream: true },
 			json: body }));
@@ -261,11 +266,16 @@ export class Command {
 			answer.destroy();
 			throw new ConnectionFailed('the connection broke at the start');
 		}
-		this.number = first.value.number;
-		this.pid = first.value.pid;
-		this.tag = this.#ownTag ? null : first.value.tag ?? null;
+		this.#started(first.value);
 		this.#lines = events;
 		this.#answer = answer;
+	}
+
+	/** @param {any} j */
+	#started(j) {
+		this.number = j.number;
+		this.pid = j.pid;
+		this.tag = this.#ownTag ? null : j.tag ?? null;
 	}
 
 	/** @param {number | undefined} until */
@@ -464,7 +474,8 @@ export class Commands {
 	/**
 	 * Starts a command and goes on. Iterate over it for its output, or wait()
 	 * for its end; callbacks are called while one of the two is done. A `tag`
-	 * is a name to find it by.
+	 * is a name to find it by. A command that writes much waits until it is
+	 * read, unless it is `detach`ed: then the oldest output is dropped.
 	 * @param {CommandLine} cmd
 	 * @param {StartOptions} [o]
 	 * @returns {Promise<Command>}

@@ -84,7 +84,8 @@ export class Commands {
     /**
      * Starts a command and goes on. Iterate over it for its output, or wait()
      * for its end; callbacks are called while one of the two is done. A `tag`
-     * is a name to find it by.
+     * is a name to find it by. A command that writes much waits until it is
+     * read, unless it is `detach`ed: then the oldest output is dropped.
      * @param {CommandLine} cmd
      * @param {StartOptions} [o]
      * @returns {Promise<Command>}
@@ -136,6 +137,7 @@ export type StartOptions = CommandOptions & {
     rows?: number;
     cols?: number;
     tag?: string;
+    detach?: boolean;
 };
 export type Callbacks = Pick<CommandOptions, "onStdout" | "onStderr">;
 declare class Late extends Error {
