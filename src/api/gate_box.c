@@ -404,11 +404,23 @@ static void attach(struct sandbox *s)
 	s->gate = g;
 }
 
+/* Its first secret may be one that moved nobody (below). */
+static void to_right_door(struct sandbox *s)
+{
+	struct gate_link *to =
+		gate_link_get(s->api, door_of(s->api, s->project));
+
+	if (json_array_size(s->spec.secrets) > 0 && s->gate->link != to)
+		move(s->gate, to);
+}
+
 int gate_box_up(struct sandbox *s, struct gate_up *u, gate_up_fn *fn)
 {
 	if (!s->gate && !spec_has_door(&s->spec))
 		return 1;
-	if (!s->gate)
+	if (s->gate)
+		to_right_door(s);
+	else
 		attach(s);
 	s->gate->dirty = true;
 	if (u) {
@@ -511,15 +523,21 @@ static bool uses(const struct sandbox *s, const char *secret)
 	return false;
 }
 
+/*
+ * To the door that the project has now. For what came with one sandbox and
+ * ends with it the others stay where they are: a move ends connections.
+ */
 void gate_boxes_moved(struct api *a, const char *project, const char *secret)
 {
+	bool own = own_secret_is(secret);
 	struct gate_link *to = NULL;
 	struct list *n, *next;
 
 	list_each (n, next, &a->boxes.all) {
 		struct sandbox *s = container_of(n, struct sandbox, all);
 
-		if (!s->gate || strcmp(s->project, project) != 0)
+		if (!s->gate || strcmp(s->project, project) != 0 ||
+		    (own && !uses(s, secret)))
 			continue;
 		to = to ? to : gate_link_get(a, door_of(a, project));
 		if (s->gate->link != to)

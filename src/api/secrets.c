@@ -202,13 +202,33 @@ void project_secret_renewed(struct api *a, const char *project,
 
 /* --- those that came with a sandbox --- */
 
-static bool is_own(const char *name)
+bool own_secret_is(const char *name)
 {
 	size_t n = strlen(OWN_SECRET);
 
 	return str_starts(name, OWN_SECRET) &&
 	       strspn(name + n, "0123456789abcdef") == 2 * OWN_SECRET_BYTES &&
 	       name[n + (size_t)(2 * OWN_SECRET_BYTES)] == '\0';
+}
+
+int own_secret_allowed(const struct api *a, const char *project, struct err *e)
+{
+	const struct list *n;
+	unsigned count = 0;
+
+	for (n = a->secrets.all.next; n != &a->secrets.all; n = n->next) {
+		const struct project_secret *p =
+			container_of(n, struct project_secret, node);
+
+		count += strcmp(p->project, project) == 0 &&
+			 own_secret_is(p->secret.name);
+	}
+	if (count < OWN_SECRETS_MAX)
+		return 0;
+	return err_set(e, EMFILE,
+		       "sandboxes of project %s have %d headers of their own "
+		       "already: end some",
+		       project, OWN_SECRETS_MAX);
 }
 
 static bool is_used(const struct api *a, const char *project, const char *name)
@@ -255,7 +275,7 @@ void own_secrets_unused(struct api *a, const char *project, const json_t *names)
 	json_array_foreach (names, i, v) {
 		const char *name = json_string_value(v);
 
-		if (is_own(name) && !is_used(a, project, name))
+		if (own_secret_is(name) && !is_used(a, project, name))
 			own_secret_drop(a, project, name);
 	}
 }
@@ -271,7 +291,7 @@ void own_secrets_sweep(struct api *a)
 
 		memcpy(project, p->project, sizeof(project));
 		memcpy(name, p->secret.name, sizeof(name));
-		if (is_own(name) && !is_used(a, project, name))
+		if (own_secret_is(name) && !is_used(a, project, name))
 			own_secret_drop(a, project, name);
 	}
 }

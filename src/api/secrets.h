@@ -60,7 +60,15 @@ void project_secret_renewed(struct api *a, const char *project,
  * them.
  */
 #define OWN_SECRET "own-"
-enum { OWN_SECRET_BYTES = 16 };
+enum {
+	OWN_SECRET_BYTES = 16,
+	/* Of a project: the rest is for those that people set. */
+	OWN_SECRETS_MAX = SECRETS_OF_PROJECT * 3 / 4,
+};
+bool own_secret_is(const char *name);
+/* May the project have one more? EMFILE. */
+int own_secret_allowed(const struct api *a, const char *project,
+		       struct err *e) MUST_CHECK;
 void own_secret_drop(struct api *a, const char *project, const char *name);
 /* Those among `names` (of a spec, or NULL) that no sandbox has any more. */
 void own_secrets_unused(struct api *a, const char *project,

@@ -233,6 +233,19 @@ test('headers: the server sees them, the sandbox does not', async () => {
 	assert.equal((await ownSecrets()).length, 0);
 });
 
+test('headers of one do not disturb the others', async () => {
+	const hold = () => helper('hold', {
+		box: open.sandboxId, url: 'http://third.test/' });
+	assert.equal((await hold()).status, 200);
+	const s = await create({ network: { rules: { 'api.test': [
+		{ transform: { headers: { 'X-Key': 'value-of-s' } } }] } } });
+	await reaches(s, 'https://api.test/');
+	assert.equal(await field('api.test', 'x-key'), 'value-of-s');
+	assert.equal((await hold()).status, 200);
+	await s.kill();
+	assert.equal((await hold()).status, 200);
+});
+
 test('headers change while it runs', async () => {
 	const rules = (value) => ({
 		'api.test': [{ transform: { headers: { 'X-Key': value } } }] });

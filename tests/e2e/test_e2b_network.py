@@ -46,6 +46,7 @@ class Network(clients.Case):
         # One that its owner has pointed at somebody else's address.
         cls.net.names.table["alias.test"] = [cls.webs["other.test"].address]
         cls.CONF = dict(cls.net.conf)
+        cls.held = {}
         super().setUpClass()
         Helper.case = cls
         cls.helper = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Helper)
@@ -87,6 +88,17 @@ class Network(clients.Case):
             return {"status": r.status, "denied": r.reason, "text": r.text}
         finally:
             w.close()
+
+    @classmethod
+    def hold(cls, box, url):
+        """A request on a connection that stays; the same one each time."""
+        if box not in cls.held:
+            w = Inside(cls.i, box)
+            cls.held[box] = w, w.connect()
+            cls.addClassCleanup(w.close)
+        w, s = cls.held[box]
+        r = w.get(url, sock=s)
+        return {"status": r.status}
 
     @classmethod
     def connect(cls, box, host, port):

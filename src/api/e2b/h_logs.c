@@ -149,11 +149,12 @@ static json_t *plain_lines(const json_t *entries)
 	json_t *list = json_array(), *x;
 	size_t i;
 
-	json_array_foreach ((json_t *)entries, i, x)
+	json_array_foreach ((json_t *)entries, i, x) {
 		json_array_append_new(
 			list, json_pack("{s:O, s:O}", "timestamp",
 					json_object_get(x, "timestamp"), "line",
 					json_object_get(x, "message")));
+	}
 	return list;
 }
 

@@ -31,7 +31,7 @@ int e2b_secret_name(const char *given, char out[NAME_CAP], struct err *e)
 
 	if (str_starts(given, ID_PREFIX))
 		given += strlen(ID_PREFIX);
-	for (i = 0; given[i] && i < NAME_CAP - 1; i++)
+	for (i = 0; i < NAME_CAP - 1 && given[i]; i++)
 		out[i] = given[i] == '_' || given[i] == '.'
 				 ? '-'
 				 : (char)tolower((unsigned char)given[i]);

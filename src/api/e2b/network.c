@@ -338,14 +338,12 @@ int e2b_network_headers(const json_t *network, struct e2b_headers *out,
 
 static void hide_values(json_t *rule)
 {
-	json_t *headers = json_object_get(json_object_get(rule, "transform"),
-					  "headers"),
-	       *v;
-	const char *field;
-	void *next;
+	json_t *headers =
+		json_object_get(json_object_get(rule, "transform"), "headers");
+	void *at = json_object_iter(headers);
 
-	json_object_foreach_safe(headers, next, field, v)
-		json_object_set_new(headers, field, json_string("***"));
+	for (; at; at = json_object_iter_next(headers, at))
+		json_object_iter_set_new(headers, at, json_string("***"));
 }
 
 json_t *e2b_network_shown(const json_t *network)

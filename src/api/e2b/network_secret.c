@@ -166,6 +166,8 @@ static int set_one(struct e2b_network *n, const struct e2b_header *h,
 	char *name = n->names[n->n_made], target[160];
 	json_t *j = NULL;
 
+	if (own_secret_allowed(n->api, n->project, e) < 0)
+		return -e->code;
 	list_init(&s.node);
 	memcpy(s.field, h->field, sizeof(s.field));
 	if (str_copy(s.template, sizeof(s.template), template) < 0)
