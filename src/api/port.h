@@ -120,6 +120,7 @@ struct port_way {
 	bool https;
 	const char *peer; /* address; "" when there is none */
 	const char *host; /* what the server inside is called by; NULL: ours */
+	const char *secret; /* a value that must not get inside; or NULL */
 	/* Who answers when nothing listens; NULL: port_refuse(). */
 	void (*refuse)(struct port_dial *d, struct http_conn *c,
 		       const struct err *e);

@@ -152,6 +152,8 @@ static bool passes_in(const struct http_head *h, const struct port_way *way,
 	if (is_per_connection(h, f->name) || in(not_inside, f->name) ||
 	    is_a_key(f->name, f->value))
 		return false;
+	if (way->secret && strcmp(f->value, way->secret) == 0)
+		return false;
 	return way->by_token || (strcasecmp(f->name, "authorization") != 0 &&
 				 strcasecmp(f->name, "x-api-key") != 0);
 }

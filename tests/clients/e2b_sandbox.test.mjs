@@ -629,6 +629,29 @@ test('its variables', async () => {
 		{ ...at, 'X-Access-Token': info.envdAccessToken })).status, 405);
 });
 
+test('what gets inside', async () => {
+	const s = await serving();
+	const info = (await api('GET', `/sandboxes/${s.sandboxId}`)).json;
+	await s.files.write('/tmp/echo.py', [
+		'import http.server as h',
+		'class H(h.BaseHTTPRequestHandler):',
+		'    def do_GET(s):',
+		'        s.send_response(200)',
+		'        s.end_headers()',
+		'        s.wfile.write(str(s.headers).lower().encode())',
+		"h.HTTPServer(('127.0.0.1', 9000), H).serve_forever()"].join('\n'));
+	await s.commands.run('python3 /tmp/echo.py', { background: true });
+	const ask = (headers) => raw('GET', '/', {
+		'E2b-Sandbox-Id': s.sandboxId, 'E2b-Sandbox-Port': '9000', ...headers });
+	await until('it serves', async () => (await ask({})).status === 200);
+	const { text } = await ask({ Authorization: 'Bearer of-the-app', 'X-API-Key': key,
+		'X-Access-Token': info.envdAccessToken, 'E2B-Traffic-Access-Token': 'secret' });
+	assert.match(text, /authorization: bearer of-the-app/);
+	assert.match(text, /host: localhost:9000/);
+	assert.doesNotMatch(text, /x-api-key|x-access-token|traffic-access/);
+	assert.match((await ask({ 'X-Access-Token': 'its own' })).text, /x-access-token: its own/);
+});
+
 test('a port that is closed', async () => {
 	const s = await serving();
 	const r = await raw('GET', '/', { Host: s.getHost(8081) });

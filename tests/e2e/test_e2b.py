@@ -2,9 +2,12 @@
 """Sandboxes over the E2B SDKs, and what their wire is beyond the SDKs."""
 
 import json
+import socket
+import time
 
 import clients
 import harness
+from harness import SLOW, wait_for
 
 
 @clients.cases("e2b_sandbox.test.mjs", variants=["e2b", "e2b-old"])
@@ -26,6 +29,88 @@ class Sandboxes(clients.Case):
         return {**told, "CARREL_NPM": clients.NPM,
                 "CARREL_READ_KEY": make("--scope", "read"),
                 "CARREL_OTHER_KEY": make("--project", "other")}
+
+
+class Wire(harness.Case):
+    """What no SDK says; over the unix socket, which is the operator's."""
+
+    def create(self, **body):
+        r = self.i.api("POST", "/v2/sandboxes", {"templateID": "base", **body})
+        self.assertEqual(r.status, 201, r)
+        return r.json
+
+    def to(self, box, path, method="GET", **fields):
+        return self.i.api(method, path, headers={
+            "E2b-Sandbox-Id": box["sandboxID"],
+            "X-Access-Token": box["envdAccessToken"], **fields})
+
+    def test_over_a_restart(self):
+        metadata = {"what ever": "\u00fc"}
+        box = self.create(metadata=metadata, envVars={"A": "1"}, timeout=600,
+                          network={"allowPublicTraffic": False})
+        before = self.i.api("GET", f"/sandboxes/{box['sandboxID']}").json
+        self.i.kill_role("carrel-api")
+        after = wait_for("it is back", lambda: self.again(box), 30 * SLOW)
+        self.assertEqual(after, before)
+        self.assertEqual(after["metadata"], metadata)
+        self.assertEqual(self.to(box, "/envs").json, {"A": "1"})
+        r = self.to(box, "/", **{"E2b-Sandbox-Port": "80"})
+        self.assertEqual(r.status, 403)
+        r = self.to(box, "/", **{
+            "E2b-Sandbox-Port": "80",
+            "e2b-traffic-access-token": box["trafficAccessToken"]})
+        self.assertEqual((r.status, r.json["port"]), (502, 80))
+
+    def again(self, box):
+        try:
+            r = self.i.api("GET", f"/sandboxes/{box['sandboxID']}")
+        except OSError:
+            return None
+        return r.json if r.status == 200 else None
+
+    def test_paused_over_a_restart(self):
+        box = self.create(timeout=600)
+        path = f"/sandboxes/{box['sandboxID']}"
+        self.assertEqual(self.i.api("POST", path + "/pause").status, 204)
+        self.i.kill_role("carrel-api")
+        after = wait_for("it is back", lambda: self.again(box), 30 * SLOW)
+        self.assertEqual((after["state"], after["lifecycle"]["onTimeout"]),
+                         ("paused", "kill"))
+        r = self.i.api("POST", "/v2" + path + "/connect", {"timeout": 1})
+        self.assertEqual(r.status, 201, r)
+        wait_for("its end", lambda: self.i.api("GET", path).status == 404,
+                 20 * SLOW)
+
+    def test_a_create_that_nobody_waits_for(self):
+        known = self.boxes()
+        for pause in (0, 0.001, 0.003, 0.01, 0.03):
+            s = socket.socket(socket.AF_UNIX)
+            s.connect(self.i.sock)
+            body = b'{"templateID": "base", "timeout": 2}'
+            s.sendall(b"POST /v2/sandboxes HTTP/1.1\r\nHost: x\r\n"
+                      b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
+            time.sleep(pause)
+            s.close()
+        # What was ready in time lives as long as it was to.
+        wait_for("none is left", lambda: self.boxes() <= known, 20 * SLOW)
+
+    def boxes(self):
+        r = self.i.api("GET", "/v1/sandboxes")
+        return {b["id"] for b in r.json["sandboxes"]}
+
+    def test_the_log_has_the_native_request(self):
+        box = self.create(timeout=600)
+        self.i.api("DELETE", f"/sandboxes/{box['sandboxID']}")
+        gone = ("DELETE", f"/v1/sandboxes/{box['sandboxID']}")
+        calls = wait_for("the log has it", lambda: self.calls(gone))
+        self.assertIn(("POST", "/v1/sandboxes"), calls)
+        self.assertNotIn(("POST", "/v2/sandboxes"), calls)
+
+    def calls(self, last):
+        r = self.i.api("GET", "/v1/events?follow=false&after=0&type=api.call")
+        all = [json.loads(line)["data"] for line in r.body.splitlines() if line]
+        all = [(d["method"], d["path"]) for d in all]
+        return all if last in all else None
 
 
 class Env(harness.Case):

@@ -29,6 +29,8 @@ struct http_conn;
 struct http_head;
 struct sandbox;
 
+/* The code interpreter's server inside asks us with the token that it got. */
+enum { E2B_CODE_PORT = 49999 };
 enum { E2B_ENVD_PORT = 49983, E2B_USER_CAP = 64, E2B_TOKEN_CAP = 80 };
 #define E2B_ENVD_VERSION "0.6.13"
 

@@ -7,6 +7,7 @@
  * Tokens open sandboxes here, never who asks: pages of any origin may.
  */
 #include <errno.h>
+#include <openssl/crypto.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -258,7 +259,7 @@ static void to_port(struct api *a, struct http_conn *c, const struct call *call,
 {
 	const struct http_head *h = http_request(c);
 	const char *host = http_header(h, "host");
-	char id[ID_CAP], mask[HOST_CAP];
+	char id[ID_CAP], mask[HOST_CAP], token[E2B_TOKEN_CAP];
 	struct port_way way = { .port = port,
 				.prefix = "",
 				.target = h->target,
@@ -274,8 +275,12 @@ static void to_port(struct api *a, struct http_conn *c, const struct call *call,
 	}
 	way.by_host = host && host_is_preview(&a->conf, host, &named, id);
 	way.host = masked(s, port, mask);
+	e2b_token(a, s->id, token);
+	if (port != E2B_CODE_PORT)
+		way.secret = token;
 	if (is_up(a, c, call, s))
 		port_visit(a, c, s, &call->who, &way);
+	OPENSSL_cleanse(token, sizeof(token));
 }
 
 /* --- which sandbox, which port --- */
