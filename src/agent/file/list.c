@@ -119,6 +119,12 @@ static int enter(struct list_job *l, int at, const char *name, bool *is_dir)
 	return dir_open(at, name, false);
 }
 
+/* As told by any file system, or by /proc about a process. */
+static bool is_gone(int r)
+{
+	return r == -ENOENT || r == -ESRCH;
+}
+
 /* One that is gone since its name was read was never there. */
 static int show(struct list_job *l, int at, const char *name, bool unreadable,
 		struct err *e)
@@ -129,7 +135,7 @@ static int show(struct list_job *l, int at, const char *name, bool unreadable,
 					       &own)
 			: out_entry(at, name, buf_data(&l->path), false, &own);
 
-	if (r == -ENOENT)
+	if (is_gone(r))
 		return 0;
 	l->left--;
 	if (r < 0)
@@ -144,6 +150,7 @@ static int show(struct list_job *l, int at, const char *name, bool unreadable,
 static int list_one(struct list_job *l, int at, const char *name,
 		    uint64_t depth, const char *after, struct err *e)
 {
+	struct err own = { 0 };
 	bool is_dir = false;
 	int fd = -1, r = 0;
 
@@ -153,9 +160,15 @@ static int list_one(struct list_job *l, int at, const char *name,
 		r = show(l, at, name, is_dir && fd < 0, e);
 	if (fd < 0)
 		return r;
-	if (r == 0)
-		return list_dir(l, fd, depth - 1, after ? after : "", e);
-	close(fd);
+	if (r < 0) {
+		close(fd);
+		return r;
+	}
+	/* It may go while it is read; then it had nothing in it. */
+	r = list_dir(l, fd, depth - 1, after ? after : "", &own);
+	if (r == 0 || is_gone(r))
+		return 0;
+	*e = own;
 	return r;
 }
 
