@@ -222,6 +222,12 @@ test('lines that are too long are cut', async () => {
 	const r = await call('read_file', { path: 'long' });
 	assert.equal(r.content[0].text, 'x'.repeat(16384) + '\nend\n');
 	assert.match(r.content[1].text, /cut/);
+	// Many of them do not fit: it goes on with a whole line.
+	await sh('for i in $(seq 1 40); do head -c 9999 /dev/zero | tr "\\0" y; ' +
+		'echo; done > wide');
+	const wide = await call('read_file', { path: 'wide' });
+	assert.equal(wide.content[0].text, ('y'.repeat(9999) + '\n').repeat(27));
+	assert.match(wide.content[1].text, /lines 1 to 27; .* offset 28\]/);
 });
 
 test('an image comes back as one', async () => {

@@ -14,11 +14,11 @@
 enum {
 	BEGIN = 8 * 1024, /* bytes that decide what it is */
 	LINES = 2000,
-	TEXT_MAX = 256 * 1024,       /* of an answer */
-	ONE_LINE_MAX = 16 * 1024,    /* of a line; the rest is left out */
-	IMAGE_MAX = 3 * 1024 * 1024, /* as base64 in one message */
-	BINARY_MAX = 3 * 1024,       /* shown of what is neither */
-	SKIP_MAX = 256 * 1024 * 1024,
+	TEXT_MAX = 256 * 1024,        /* of an answer */
+	ONE_LINE_MAX = 16 * 1024,     /* of a line; the rest is left out */
+	IMAGE_MAX = 3 * 1024 * 1024,  /* as base64 in one message */
+	BINARY_MAX = 3 * 1024,        /* shown of what is neither */
+	SCAN_MAX = 256 * 1024 * 1024, /* of a file that is read for them */
 };
 
 enum kind { KIND_OPEN, KIND_TEXT, KIND_IMAGE, KIND_BINARY };
@@ -71,8 +71,8 @@ static void put_note(struct reading *r, bool more, struct buf *note)
 			   "[lines %llu to %llu; the file goes on: offset "
 			   "%llu]",
 			   (unsigned long long)r->first,
-			   (unsigned long long)(r->line - 1),
-			   (unsigned long long)r->line);
+			   (unsigned long long)last,
+			   (unsigned long long)last + 1);
 	if (r->cut)
 		buf_printf(note, "[lines of more than %d bytes are cut]",
 			   ONE_LINE_MAX);
@@ -122,14 +122,19 @@ static void take_text(struct reading *r, const char *p, size_t n)
 		const char *stop = nl ? nl : end;
 
 		/* There is more: now it is known. */
-		if (r->line > r->last || buf_len(&r->out) > TEXT_MAX) {
+		if (r->in_line == 0 &&
+		    (r->line > r->last || buf_len(&r->out) > TEXT_MAX)) {
 			reply_text(r, true);
 			return;
 		}
 		take_piece(r, p, (size_t)(stop - p), nl != NULL);
 		p = stop + (nl != NULL);
 	}
-	if (r->line < r->first && r->n_bytes > SKIP_MAX)
+	if (r->n_bytes <= SCAN_MAX)
+		return;
+	if (r->line >= r->first)
+		reply_text(r, true);
+	else
 		task_error(&r->task,
 			   "line %llu of %s is too far: take a part of it with "
 			   "run_command, with tail or sed",
