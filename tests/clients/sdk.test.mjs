@@ -544,8 +544,9 @@ test('drive', async () => {
 });
 
 test('events, also over a death of the daemon', async () => {
-	const old = await all(await shared.events({ after: 0, follow: false }));
-	assert(old.some((e) => e.type === 'sandbox.create'));
+	await until('its start is in the log', async () => (await all(
+		await shared.events({ after: 0, follow: false })))
+		.some((e) => e.type === 'sandbox.create'));
 	const live = await client.events({ type: 'sandbox.' });
 	const box = await Sandbox.create({ client });
 	let first;
@@ -564,6 +565,15 @@ test('events, also over a death of the daemon', async () => {
 			assert(e.seq > first.seq);
 			break;
 		}
+	// Also what came while nobody listened, before anything was seen.
+	const later = await client.events({ type: 'sandbox.end' });
+	killApi();
+	await until('it is back', () => client.host().catch(() => null));
+	const missed = await Sandbox.create({ client });
+	await missed.kill();
+	for await (const e of later)
+		if (e.sandbox === missed.id)
+			break;
 	assert.equal((await all(await client.events({ after: 0, limit: 3 })))
 		.length, 3);
 });

@@ -590,9 +590,8 @@ class Host(Case):
         other.close()
 
     def test_events(self):
-        head = self.box.events(after=0, follow=False)
-        types = [e.type for e in head]
-        self.assertIn("sandbox.create", types)
+        wait_for("its start is in the log", lambda: "sandbox.create" in [
+            e.type for e in self.box.events(after=0, follow=False)], 10 * SLOW)
         with self.client.events(type="sandbox.") as live:
             box = self.make(name="live")
             e = next(e for e in live if e.sandbox == box.id)
@@ -603,6 +602,12 @@ class Host(Case):
             end = next(e for e in live if e.type == "sandbox.end")
             self.assertEqual(end.sandbox, box.id)
             self.assertGreater(end.seq, e.seq)
+        # Also what came while nobody listened, before anything was seen.
+        with self.client.events(type="sandbox.end") as live:
+            self.i.restart()
+            box = self.make()
+            box.kill()
+            self.assertEqual(next(live).sandbox, box.id)
         some = list(self.client.events(after=0, limit=3))
         self.assertEqual(len(some), 3)
 

@@ -112,20 +112,27 @@ def remove_volume(link: Link, ref: str | Volume) -> Flow[None]:
 
 class Events(Closing):
     """Entries of the log. When the connection breaks it goes on behind the
-    last one that was seen."""
+    last one that was seen; before the first, behind those that the log had at
+    the start."""
 
     def __init__(self, link: Link, query: Mapping[str, Any],
                  follow: bool, limit: int | None) -> None:
         self._link, self._query = link, dict(query)
         self._follow, self._left = follow, limit
         self._lines: Lines | None = None
+        self._had: int | None = None
 
     def open(self) -> Flow[None]:
-        if self._lines is None:
-            self._lines = Lines(self._link, get(
-                "/v1/events", follow=self._follow, limit=self._left,
-                **self._query))
-            yield from self._lines.open()
+        if self._lines:
+            return
+        if self._had is not None and self._query.get("after") is None:
+            self._query["after"] = self._had
+        if self._had is None and self._query.get("after") is None:
+            self._had = (yield from host(self._link))["log"]["entries"]
+        self._lines = Lines(self._link, get(
+            "/v1/events", follow=self._follow, limit=self._left,
+            **self._query))
+        yield from self._lines.open()
 
     def next(self) -> Flow[Event | None]:
         if self._left == 0:

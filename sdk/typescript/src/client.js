@@ -457,7 +457,8 @@ export class Keys extends Part {
  */
 
 /** Entries of the log. When the connection breaks it goes on behind the last
- * one that was seen. */
+ * one that was seen; before the first, behind those that the log had at the
+ * start. */
 class Entries {
 	/** @param {Link} link @param {EventOptions} o */
 	constructor(link, o) {
@@ -466,9 +467,15 @@ class Entries {
 		/** @type {any} */
 		this.answer = null;
 		this.over = false;
+		/** @type {number | undefined} */
+		this.had = undefined;
 	}
 
 	async open() {
+		if (this.o.after === undefined && this.had !== undefined)
+			this.o.after = this.had;
+		else if (this.o.after === undefined)
+			this.had = (await this.link.get('/v1/host')).log.entries;
 		this.answer = await this.link.open({ method: 'GET',
 			path: '/v1/events', query: this.o });
 	}
