@@ -1,8 +1,9 @@
-/* Names of templates. */
+/* Names of templates, and of what is in volumes. */
 #include <errno.h>
 #include <string.h>
 
 #include "api/e2b/template.h"
+#include "api/e2b/volume.h"
 #include "check.h"
 
 static void test_good(void)
@@ -53,8 +54,27 @@ static void test_uuid(void)
 	CHECK(!is_uuid(""));
 }
 
+static void test_paths(void)
+{
+	char out[32];
+
+	CHECK(volume_path("/a/./b//c/", out, sizeof(out)) == 0);
+	CHECK(strcmp(out, VOLUME_TOP "/a/b/c") == 0);
+	CHECK(volume_path("a", out, sizeof(out)) == 0);
+	CHECK(strcmp(out, VOLUME_TOP "/a") == 0);
+	CHECK(volume_path("", out, sizeof(out)) == 0);
+	CHECK(strcmp(out, VOLUME_TOP) == 0);
+	CHECK(volume_path("/a/..b/...", out, sizeof(out)) == 0);
+	CHECK(volume_path("/..", out, sizeof(out)) == -EINVAL);
+	CHECK(volume_path("a/../../b", out, sizeof(out)) == -EINVAL);
+	CHECK(volume_path("/aaaaaaaaaaaaaaaaaaaaaaa", out, sizeof(out)) == 0);
+	CHECK(volume_path("/aaaaaaaaaaaaaaaaaaaaaaaa", out, sizeof(out)) ==
+	      -ENAMETOOLONG);
+}
+
 int main(void)
 {
+	test_paths();
 	test_good();
 	test_bad();
 	test_uuid();

@@ -166,6 +166,7 @@ struct build_file {
 	int fd;
 	uint64_t bytes;
 	uint64_t until_ms; /* CLOCK_BOOTTIME */
+	struct deferred gone;
 };
 
 bool build_hash_valid(const char *s);

@@ -30,11 +30,18 @@ bool build_hash_valid(const char *s)
 	       strspn(s, "0123456789abcdef") == BUILD_HASH_CAP - 1;
 }
 
-static void file_drop(struct build_file *f)
+static void file_free(struct deferred *d)
+{
+	free(container_of(d, struct build_file, gone));
+}
+
+static void file_drop(struct api *a, struct build_file *f)
 {
 	list_del(&f->node);
+	a->templates.n_files--;
+	a->templates.file_bytes -= f->bytes;
 	close(f->fd);
-	free(f);
+	loop_defer(&a->loop, &f->gone, file_free);
 }
 
 static void on_late(struct timer *t);
@@ -48,7 +55,7 @@ static void expire(struct api *a)
 		struct build_file *f = container_of(n, struct build_file, node);
 
 		if (f->until_ms <= now)
-			file_drop(f);
+			file_drop(a, f);
 		else if (f->until_ms < next_ms)
 			next_ms = f->until_ms;
 	}
@@ -84,30 +91,17 @@ struct build_file *build_file_find(struct api *a, const char *project,
 	return NULL;
 }
 
-static uint64_t bytes_of_all(struct api *a, unsigned *count)
-{
-	struct list *n, *next;
-	uint64_t bytes = 0;
-
-	*count = 0;
-	list_each (n, next, &a->templates.files) {
-		bytes += container_of(n, struct build_file, node)->bytes;
-		++*count;
-	}
-	return bytes;
-}
-
 /* The oldest go before a new one. */
 static int make_room(struct api *a, uint64_t bytes, struct err *e)
 {
-	unsigned n;
+	struct templates *t = &a->templates;
 
-	while (bytes_of_all(a, &n) + bytes > BUILD_FILES_BYTES ||
-	       n >= BUILD_FILES_MAX) {
-		if (list_empty(&a->templates.files))
+	while (t->file_bytes + bytes > BUILD_FILES_BYTES ||
+	       t->n_files >= BUILD_FILES_MAX) {
+		if (list_empty(&t->files))
 			return err_set(e, ENOSPC, "no room for the archive");
-		file_drop(container_of(a->templates.files.next,
-				       struct build_file, node));
+		file_drop(a,
+			  container_of(t->files.next, struct build_file, node));
 	}
 	return 0;
 }
@@ -208,7 +202,7 @@ static void put_whole(struct http_conn *c, void *owner)
 	struct err e = { 0 };
 
 	if (f)
-		file_drop(f);
+		file_drop(u->api, f);
 	if (make_room(u->api, u->at, &e) < 0) {
 		e2b_fail_err(u->api, c, &e);
 		put_end(u);
@@ -221,6 +215,8 @@ static void put_whole(struct http_conn *c, void *owner)
 	f->bytes = u->at;
 	f->until_ms = life();
 	list_add(&u->api->templates.files, &f->node);
+	u->api->templates.n_files++;
+	u->api->templates.file_bytes += f->bytes;
 	expire(u->api);
 	reply_empty(u->api, c, 200);
 	put_end(u);

@@ -171,7 +171,7 @@ static void h_tags(struct api *a, struct http_conn *c, const struct call *call)
 		return;
 	}
 	list = json_array();
-	json_object_foreach (t->tags, tag, row)
+	json_object_foreach (t->tags, tag, row) {
 		json_array_append_new(
 			list,
 			json_pack(
@@ -179,41 +179,46 @@ static void h_tags(struct api *a, struct http_conn *c, const struct call *call)
 				json_object_get(row, "build"), "createdAt",
 				json_time((uint64_t)json_integer_value(
 					json_object_get(row, "created_ms")))));
+	}
 	reply_json(a, c, 200, list);
 }
 
-/* The template and the tags that a body is about; NULL with an error. */
+static int check_tags(const json_t *tags, struct err *e)
+{
+	const json_t *v;
+	size_t i;
+
+	if (json_array_size(tags) == 0 ||
+	    json_array_size(tags) > TEMPLATE_TAGS_MAX)
+		return err_set(e, EINVAL, "tags: not a list of 1 to %d",
+			       TEMPLATE_TAGS_MAX);
+	json_array_foreach (tags, i, v) {
+		const char *tag = json_string_value(v);
+
+		if (!tag || !template_tag_valid(tag))
+			return err_set(e, EINVAL, "tags: %zu is no tag", i + 1);
+	}
+	return 0;
+}
+
+/* The template that a body with tags is about; NULL with an error. */
 static struct template *take_tags(struct asked *q, const json_t *body,
 				  const char *key, struct template_name *name,
 				  struct err *e)
 {
 	const char *text = json_string_value(json_object_get(body, key));
-	const json_t *tags = json_object_get(body, "tags"), *v;
-	size_t i;
 
-	if (!text || template_name_parse(text, name) < 0) {
+	if (!text || template_name_parse(text, name) < 0)
 		err_set(e, EINVAL, "%s: no name of a template", key);
-		return NULL;
-	}
-	if (json_array_size(tags) == 0 ||
-	    json_array_size(tags) > TEMPLATE_TAGS_MAX) {
-		err_set(e, EINVAL, "tags: not a list of 1 to %d",
-			TEMPLATE_TAGS_MAX);
-		return NULL;
-	}
-	json_array_foreach (tags, i, v)
-		if (!json_is_string(v) ||
-		    !template_tag_valid(json_string_value(v))) {
-			err_set(e, EINVAL, "tags: %zu is no tag", i + 1);
-			return NULL;
-		}
-	return template_find(q->api, &q->call.who, text, e);
+	else
+		(void)!check_tags(json_object_get(body, "tags"), e);
+	return e->code ? NULL : template_find(q->api, &q->call.who, text, e);
 }
 
 static const struct build *set_tags(struct asked *q, const json_t *body,
 				    struct err *e)
 {
-	struct template_name name;
+	struct template_name name = { 0 };
 	struct template *t = take_tags(q, body, "target", &name, e);
 	const struct build *b = t ? template_tagged(t, name.tag) : NULL;
 	const json_t *v;
@@ -255,14 +260,15 @@ static void h_tag(struct api *a, struct http_conn *c, const struct call *call)
 static void untag_body(struct asked *q, json_t *body)
 {
 	struct err e = { 0 };
-	struct template_name name;
+	struct template_name name = { 0 };
 	struct template *t = take_tags(q, body, "name", &name, &e);
 	const json_t *tags = json_object_get(body, "tags"), *v;
 	size_t i;
 
 	if (t)
-		json_array_foreach (tags, i, v)
+		json_array_foreach (tags, i, v) {
 			json_object_del(t->tags, json_string_value(v));
+		}
 	if (!t || template_save(q->api, t, &e) < 0) {
 		e2b_fail_err(q->api, q->conn, &e);
 		return;

@@ -65,11 +65,12 @@ static void on_list(struct e2b_job *j, int status, json_t *answer)
 		return;
 	}
 	list = json_array();
-	json_array_foreach (json_object_get(answer, "volumes"), i, v)
+	json_array_foreach (json_object_get(answer, "volumes"), i, v) {
 		json_array_append_new(
 			list, json_pack("{s:O, s:O}", "volumeID",
 					json_object_get(v, "id"), "name",
 					json_object_get(v, "name")));
+	}
 	e2b_job_json(j, 200, list);
 }
 

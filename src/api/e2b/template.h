@@ -129,7 +129,8 @@ struct templates {
 	struct list steps; /* disks behind steps: build_cache.c */
 	struct list files; /* archives that clients sent: build.h */
 	struct timer files_late;
-	unsigned n_puts; /* on their way */
+	uint64_t file_bytes;
+	unsigned n_files, n_puts; /* there; on their way */
 };
 
 /* Builds that were under way have failed. */

@@ -7,6 +7,7 @@
  *	h_volume.c		volumes themselves
  *	volume_box.c		the sandbox of a volume
  *	volume_content.c	files and directories
+ *	volume_path.c		their names
  */
 #pragma once
 
@@ -39,13 +40,10 @@ struct volume_wait {
 };
 
 void e2b_volumes_init(struct api *a);
-/* `ready` comes from the loop. */
+/* `w->ready` is called from the loop. */
 int volume_box(struct api *a, const struct volume *v,
 	       const struct identity *who, const char *request_id,
-	       struct volume_wait *w,
-	       void (*ready)(struct volume_wait *w, const char *box, int status,
-			     const char *why),
-	       struct err *e) MUST_CHECK;
+	       struct volume_wait *w, struct err *e) MUST_CHECK;
 /* Not any more. Harmless when it does not wait. */
 void volume_leave(struct volume_wait *w);
 /* The sandbox that it has for this; "": none. */
@@ -53,6 +51,12 @@ void volume_box_of(struct api *a, const char *volume_id, char out[ID_CAP]);
 
 /* Is it the sandbox of a volume? */
 bool volume_has_box(struct api *a, const char *id);
+
+/*
+ * A path of the volume as its sandbox has it, without empty names and dots.
+ * -EINVAL: "..", which would lead out of it; -ENAMETOOLONG.
+ */
+int volume_path(const char *text, char *out, size_t cap) MUST_CHECK;
 
 /* The token of a volume's content. */
 void e2b_volume_token(const struct api *a, const char *id,

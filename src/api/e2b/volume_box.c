@@ -106,16 +106,12 @@ static json_t *box_spec(const struct volume *v)
 
 int volume_box(struct api *a, const struct volume *v,
 	       const struct identity *who, const char *request_id,
-	       struct volume_wait *w,
-	       void (*ready)(struct volume_wait *w, const char *box, int status,
-			     const char *why),
-	       struct err *e)
+	       struct volume_wait *w, struct err *e)
 {
 	struct volume_box *b;
 	int r;
 
 	forget_ended(a);
-	w->ready = ready;
 	b = find(a, v->id);
 	if (b) {
 		list_add(&b->waits, &w->node);

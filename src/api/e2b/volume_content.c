@@ -502,7 +502,7 @@ static void find_box(struct content *ct)
 	if (!v)
 		fail(ct, 404, "the volume is gone");
 	else if (volume_box(ct->api, v, &ct->who, http_request_id(ct->conn),
-			    &ct->wait, on_box, &e) < 0)
+			    &ct->wait, &e) < 0)
 		fail_err(ct, &e);
 }
 
@@ -541,30 +541,15 @@ static const struct volume *opened(struct api *a, struct http_conn *c,
 	return NULL;
 }
 
-/* Below the top: "..", which would lead out of it, is no name here. */
 static int take_path(struct content *ct, const struct http_head *h,
 		     struct err *e)
 {
 	char text[PATH_CAP - sizeof(VOLUME_TOP)] = "/";
-	size_t n = strlen(VOLUME_TOP);
-	const char *p;
 
 	if (http_query(h, "path", text, sizeof(text)) < 0)
 		return err_set(e, EINVAL, "path: too long, or not text");
-	memcpy(ct->path, VOLUME_TOP, n + 1);
-	for (p = text; *p;) {
-		size_t len = strcspn(p, "/");
-
-		if (len == 2 && p[0] == '.' && p[1] == '.')
-			return err_set(e, EINVAL, "path: '..' leads nowhere");
-		if (len > 0 && !(len == 1 && p[0] == '.')) {
-			ct->path[n++] = '/';
-			memcpy(ct->path + n, p, len);
-			n += len;
-		}
-		p += len + (p[len] == '/');
-	}
-	ct->path[n] = '\0';
+	if (volume_path(text, ct->path, sizeof(ct->path)) < 0)
+		return err_set(e, EINVAL, "path: '..' leads nowhere");
 	return 0;
 }
 
@@ -618,6 +603,7 @@ static struct content *content_new(struct api *a, struct http_conn *c,
 	ct->conn = c;
 	ct->uid = ct->gid = ct->mode = -1;
 	ct->start = start;
+	ct->wait.ready = on_box;
 	memcpy(ct->volume, v->id, ID_CAP);
 	ct->who.scope = SCOPE_USE;
 	memcpy(ct->who.project, v->project, sizeof(ct->who.project));
