@@ -303,10 +303,13 @@ test('tags are moved and removed', async () => {
 });
 
 test('processors and memory', async () => {
-	await Template.build(tiny(), 'sized', { cpuCount: 2, memoryMB: 192 });
+	await Template.build(tiny(), 'sized',
+		{ cpuCount: 2, memoryMB: 192, minFreeDiskMb: 3000 });
 	const s = await Sandbox.create('sized', { timeoutMs: 60000 });
 	const info = await s.getInfo();
 	assert.deepEqual([info.cpuCount, info.memoryMB], [2, 192]);
+	const { spec } = (await ask('GET', `/v1/sandboxes/${s.sandboxId}`)).json;
+	assert.equal(spec.disk, 3000 * 1048576);
 	await s.kill();
 });
 

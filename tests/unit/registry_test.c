@@ -16,6 +16,7 @@
 #include "check.h"
 #include "registry/drive.h"
 #include "registry/migrate.h"
+#include "registry/templates.h"
 
 static char dir[] = "/tmp/registry_test.XXXXXX";
 static char path[64];
@@ -699,6 +700,81 @@ static void test_drive(void)
 	registry_close(&r);
 }
 
+static int see_template(void *arg, const struct template_row *row)
+{
+	struct seen *s = arg;
+
+	note(s, row->name);
+	note(s, row->tags);
+	return 0;
+}
+
+static int see_build(void *arg, const struct build_row *row)
+{
+	struct seen *s = arg;
+
+	note(s, row->id);
+	note(s, row->state);
+	return 0;
+}
+
+static int see_step(void *arg, const struct step_row *row)
+{
+	note(arg, row->key);
+	return 0;
+}
+
+static void test_templates(void)
+{
+	struct template_row t = { .id = "t1",
+				  .project = "p",
+				  .name = "app",
+				  .tags = "{}",
+				  .created_ms = 1 };
+	struct build_row b = { .id = "b1",
+			       .template_id = "t1",
+			       .state = "waiting",
+			       .snapshot = "",
+			       .about = "{}",
+			       .created_ms = 1 };
+	struct step_row step = { .project = "p",
+				 .key = "k1",
+				 .snapshot = "s",
+				 .about = "{}",
+				 .used_ms = 5 };
+	struct seen s = { 0 };
+	struct err e = { 0 };
+	struct registry r;
+
+	CHECK(registry_open(&r, ":memory:", &e) == 0);
+	CHECK(registry_template_put(&r, &t, &e) == 0);
+	t.tags = "{1}";
+	CHECK(registry_template_put(&r, &t, &e) == 0);
+	t.id = "t2"; /* the name is taken in its project */
+	CHECK(registry_template_put(&r, &t, &e) == -EEXIST);
+	err_clear(&e);
+	t.project = "q";
+	CHECK(registry_template_put(&r, &t, &e) == 0);
+	CHECK(registry_template_remove(&r, "t2", &e) == 0);
+	CHECK(registry_template_each(&r, see_template, &s, &e) == 0);
+	CHECK(registry_build_put(&r, &b, &e) == 0);
+	b.state = "ready";
+	CHECK(registry_build_put(&r, &b, &e) == 0);
+	b.id = "b2";
+	CHECK(registry_build_put(&r, &b, &e) == 0);
+	CHECK(registry_build_remove(&r, "b2", &e) == 0);
+	CHECK(registry_build_each(&r, see_build, &s, &e) == 0);
+	CHECK(registry_step_put(&r, &step, &e) == 0);
+	step.key = "k2";
+	step.used_ms = 3;
+	CHECK(registry_step_put(&r, &step, &e) == 0);
+	CHECK(registry_step_each(&r, see_step, &s, &e) == 0);
+	CHECK(registry_step_remove(&r, "p", "k1", &e) == 0);
+	CHECK(registry_step_each(&r, see_step, &s, &e) == 0);
+	CHECK_STR(s.names, "app{1}b1readyk2k1k2");
+	registry_close(&r);
+}
+
 int main(void)
 {
 	char cmd[80];
@@ -715,6 +791,7 @@ int main(void)
 	test_usage();
 	test_replays();
 	test_drive();
+	test_templates();
 	test_from_v1();
 	test_crash();
 	test_speed();

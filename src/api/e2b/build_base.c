@@ -93,9 +93,7 @@ static void on_box(struct inner_ask *q, int status, json_t *answer)
 
 static void make_box(struct build_work *w, json_t *spec)
 {
-	const json_t *about = w->build->about,
-		     *mb = json_object_get(about, "memory_mb");
-	json_t *cpus = json_object_get(about, "cpus"), *rules;
+	json_t *rules;
 	struct err e = { 0 };
 
 	/* Nothing is started before the steps are done. */
@@ -106,11 +104,7 @@ static void make_box(struct build_work *w, json_t *spec)
 			    json_pack("{s:s}", BUILD_LABEL, w->build->id));
 	json_object_set_new(spec, "timeout", json_integer(BUILD_TIME_S + 60));
 	json_object_set_new(spec, "sudo", json_true());
-	if (cpus)
-		json_object_set(spec, "cpus", cpus);
-	if (mb)
-		json_object_set_new(spec, "memory",
-				    json_integer(json_integer_value(mb) << 20));
+	template_limits(w->api, w->build->about, spec);
 	/* Packages come from the web, as in a sandbox without options. */
 	rules = e2b_network_rules(NULL, NULL, w->api->conf.e2b_internet, &e);
 	if (!rules) {

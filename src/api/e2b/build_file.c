@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/statfs.h>
 #include <unistd.h>
 
 #include "api/api.h"
@@ -20,7 +21,7 @@
 #include "base/fd.h"
 #include "http/target.h"
 
-enum { TEMP_CAP = 64 };
+enum { TEMP_CAP = 64, DISK_RESERVE = 64 * 1024 * 1024 };
 
 /* --- those there are --- */
 
@@ -166,6 +167,7 @@ static void put_free(struct deferred *d)
 static void put_end(struct file_put *p)
 {
 	p->api->templates.n_puts--;
+	p->api->templates.put_bytes -= p->at;
 	loop_defer(&p->api->loop, &p->gone, put_free);
 }
 
@@ -180,16 +182,23 @@ static size_t put_data(struct http_conn *c, const char *p, size_t n,
 {
 	struct file_put *u = owner;
 	struct err e = { 0 };
-	int r = u->at + n > BUILD_FILE_BYTES ? -E2BIG : write_full(u->fd, p, n);
+	int r = u->at + n > BUILD_FILE_BYTES ? -E2BIG : 0;
+
+	if (r == 0 && u->api->templates.put_bytes + n > BUILD_FILES_BYTES)
+		r = -ENOSPC;
+	if (r == 0)
+		r = write_full(u->fd, p, n);
 
 	if (r == -E2BIG)
 		err_set(&e, E2BIG, "an archive has at most %llu MiB",
 			BUILD_FILE_BYTES >> 20);
 	else if (r < 0)
 		err_set(&e, -r, "write the archive: %s", strerror(-r));
-	u->at += n;
-	if (r >= 0)
+	if (r >= 0) {
+		u->at += n;
+		u->api->templates.put_bytes += n;
 		return n;
+	}
 	e2b_fail_err(u->api, c, &e);
 	put_end(u);
 	return n;
@@ -220,6 +229,19 @@ static void put_whole(struct http_conn *c, void *owner)
 	expire(u->api);
 	reply_empty(u->api, c, 200);
 	put_end(u);
+}
+
+/* The disk of the registry is not for strangers to fill. */
+static int check_disk(struct api *a, uint64_t more, struct err *e)
+{
+	struct statfs fs;
+
+	if (fstatfs(a->blobs.dir_fd, &fs) < 0)
+		return err_sys(e, "look at the disk of %s", a->conf.state_dir);
+	if ((uint64_t)fs.f_bavail * (uint64_t)fs.f_bsize > more + DISK_RESERVE)
+		return 0;
+	return err_set(e, ENOSPC, "the disk of %s is nearly full",
+		       a->conf.state_dir);
 }
 
 static int open_temp(struct api *a, struct err *e)
@@ -258,7 +280,8 @@ void h_build_file_put(struct api *a, struct http_conn *c,
 	if (t && a->templates.n_puts >= BUILD_PUTS_MAX)
 		err_set(&e, EUSERS, "%d archives are on their way: try again",
 			BUILD_PUTS_MAX);
-	if (t && e.code == 0)
+	if (t && e.code == 0 &&
+	    check_disk(a, h->body == HTTP_LENGTH ? h->length : 0, &e) == 0)
 		fd = open_temp(a, &e);
 	if (fd < 0) {
 		e2b_fail_err(a, c, &e);

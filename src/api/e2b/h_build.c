@@ -115,6 +115,8 @@ static struct build *new_build(struct asked *q, const json_t *body,
 	if (take_tags(body, &name, about, e) < 0 ||
 	    take_number(body, "cpuCount", 512, "cpus", about, e) < 0 ||
 	    take_number(body, "memoryMB", 4096LL * 1024, "memory_mb", about,
+			e) < 0 ||
+	    take_number(body, "minFreeDiskMb", 4096LL * 1024, "disk_mb", about,
 			e) < 0) {
 		json_decref(about);
 		return NULL;
@@ -253,9 +255,27 @@ static void h_status(struct api *a, struct http_conn *c,
 	reply_json(a, c, 200, j);
 }
 
+static void h_log(struct api *a, struct http_conn *c, const struct call *call)
+{
+	struct err e = { 0 };
+	const struct build *b = find_build(a, call, &e);
+
+	if (b)
+		reply_json(
+			a, c, 200,
+			json_pack("{s:o}", "logs",
+				  b->log ? json_incref(b->log) : json_array()));
+	else
+		e2b_fail_err(a, c, &e);
+}
+
 const struct route e2b_build_routes[] = {
 	{ "POST", "/v3/templates", h_create, SCOPE_USE, ROUTE_FOREIGN, "", NULL,
 	  NULL, NULL, 202 },
+	{ "POST", "/v2/templates", h_create, SCOPE_USE, ROUTE_FOREIGN, "", NULL,
+	  NULL, NULL, 202 },
+	{ "GET", "/templates/{id}/builds/{build}/logs", h_log, SCOPE_READ,
+	  ROUTE_FOREIGN, "", NULL, NULL, NULL, 200 },
 	{ "POST", "/v2/templates/{id}/builds/{build}", h_start, SCOPE_USE,
 	  ROUTE_FOREIGN, "", NULL, NULL, NULL, 202 },
 	{ "GET", "/templates/{id}/files/{hash}", h_file_slot, SCOPE_USE,

@@ -41,7 +41,9 @@ static json_int_t number(const struct build *b, const char *key,
 static void add_figures(const struct api *a, json_t *j, const struct build *b)
 {
 	const struct conf *c = &a->conf;
-	json_int_t cpus = (json_int_t)(c->cpus_milli + 999) / 1000;
+	json_int_t cpus = (json_int_t)(c->cpus_milli + 999) / 1000,
+		   disk = (json_int_t)(c->disk_bytes >> 20),
+		   least = number(b, "disk_mb", 0);
 
 	json_object_set_new(j, "cpuCount",
 			    json_integer(number(b, "cpus", cpus)));
@@ -50,7 +52,7 @@ static void add_figures(const struct api *a, json_t *j, const struct build *b)
 		json_integer(number(b, "memory_mb",
 				    (json_int_t)(c->mem_bytes >> 20))));
 	json_object_set_new(j, "diskSizeMB",
-			    json_integer((json_int_t)(c->disk_bytes >> 20)));
+			    json_integer(disk > least ? disk : least));
 	json_object_set_new(j, "envdVersion", json_string(E2B_ENVD_VERSION));
 }
 

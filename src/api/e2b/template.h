@@ -66,6 +66,8 @@ int e2b_template_image(struct api *a, const struct identity *who,
 		       const char *ref, json_t *spec, struct e2b_template *out,
 		       struct err *e) MUST_CHECK;
 void e2b_template_done(struct e2b_template *t);
+/* Processors, memory and disk that a build's `about` asks for. */
+void template_limits(const struct api *a, const json_t *about, json_t *spec);
 
 /* --- names --- */
 
@@ -113,6 +115,7 @@ struct build {
 	enum build_state state;
 	/*
 	 * "env", "workdir", "user", "start", "ready", "cpus", "memory_mb",
+	 * "disk_mb",
 	 * "tags" (to be set when it is ready), "reason" ({"step", "message"}),
 	 * "box" (the sandbox that it is made in).
 	 */
@@ -129,7 +132,7 @@ struct templates {
 	struct list steps; /* disks behind steps: build_cache.c */
 	struct list files; /* archives that clients sent: build.h */
 	struct timer files_late;
-	uint64_t file_bytes;
+	uint64_t file_bytes, put_bytes;
 	unsigned n_files, n_puts; /* there; on their way */
 };
 

@@ -79,12 +79,26 @@ static void add_start(const struct build *b, json_t *spec,
 		out->ready = xstrdup(ready);
 }
 
+void template_limits(const struct api *a, const json_t *about, json_t *spec)
+{
+	const json_t *memory = json_object_get(about, "memory_mb"),
+		     *disk = json_object_get(about, "disk_mb");
+	json_int_t least = json_integer_value(disk) << 20;
+
+	copy_member(spec, "cpus", about, "cpus");
+	if (json_is_integer(memory))
+		json_object_set_new(
+			spec, "memory",
+			json_integer(json_integer_value(memory) << 20));
+	/* More than others have; never less. */
+	if (least > (json_int_t)a->conf.disk_bytes)
+		json_object_set_new(spec, "disk", json_integer(least));
+}
+
 static int of_build(struct api *a, const struct template *t,
 		    const struct build *b, json_t *spec,
 		    struct e2b_template *out, struct err *e)
 {
-	const json_t *mb;
-
 	if (!b || b->state != BUILD_READY)
 		return err_set(e, ENOENT,
 			       "template '%s' has no such build that is ready",
@@ -99,11 +113,7 @@ static int of_build(struct api *a, const struct template *t,
 	copy_member(spec, "env", b->about, "env");
 	copy_member(spec, "user", b->about, "user");
 	copy_member(spec, "workdir", b->about, "workdir");
-	copy_member(spec, "cpus", b->about, "cpus");
-	mb = json_object_get(b->about, "memory_mb");
-	if (json_is_integer(mb))
-		json_object_set_new(spec, "memory",
-				    json_integer(json_integer_value(mb) << 20));
+	template_limits(a, b->about, spec);
 	add_start(b, spec, out);
 	return say(out, t->id, t->name, e);
 }
