@@ -59,6 +59,7 @@ void api_serve(struct api *a)
 	a->reconciled = true;
 	timer_del(&a->loop, &a->late);
 	gates_start(a);
+	mcp_boxes_find(a);
 	listen_now(a);
 }
 

@@ -86,6 +86,7 @@ static const struct key {
 	TEXT_KEY(presets_dir, "/usr/local/share/" PRODUCT "/presets"),
 	TEXT_KEY(models, "/etc/" PRODUCT "/models.conf"),
 	NUM_KEY("mcp_idle", DURATION, mcp_idle_ms, "1h"),
+	NUM_KEY("mcp_pause", DURATION, mcp_pause_ms, "10m"),
 	NUM_KEY("mcp_fixture", YES_NO, mcp_fixture, "no"),
 	TEXT_KEY(log_level, "info"),
 #ifdef WALLS_TEST

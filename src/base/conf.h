@@ -71,6 +71,7 @@ struct conf {
 	char presets_dir[CONF_PATH]; /* policies that come with us */
 	char models[CONF_PATH];      /* model APIs and what they cost */
 	uint64_t mcp_idle_ms; /* sessions nobody has to do with; 0: stay */
+	uint64_t mcp_pause_ms; /* their sandboxes, when idle; 0: never */
 	uint64_t mcp_fixture; /* 1: what the conformance suite calls */
 	char log_level[8];
 #ifdef WALLS_TEST

@@ -327,10 +327,7 @@ class Transport(harness.Case):
                              (400, -32602), query)
 
 
-class Boxes(harness.Case):
-    """The sandbox of a session."""
-    CONF = {"mcp_idle": "2s"}
-
+class BoxCase(harness.Case):
     def boxes(self):
         return self.i.api("GET", "/v1/sandboxes").json["sandboxes"]
 
@@ -338,6 +335,10 @@ class Boxes(harness.Case):
         r = s.tool("run_command", command=command)
         self.assertFalse(r.get("isError"), r)
         return r["content"][0]["text"]
+
+
+class Boxes(BoxCase):
+    """The sandbox of a session."""
 
     def test_made_by_the_first_use_and_removed(self):
         s = mcp.Session(self.i.sock)
@@ -407,9 +408,11 @@ class Boxes(harness.Case):
 
     def test_kept(self):
         s = mcp.Session(self.i.sock, query="?keep=yes")
-        self.run_in(s, "true")
+        self.run_in(s, "touch /tmp/x")
         s.end()
-        self.assertEqual([b["state"] for b in self.boxes()], ["running"])
+        box, = self.boxes()
+        self.assertEqual(box["state"], "running")
+        self.assertEqual(self.i.sh(box["id"], "ls /tmp/x").returncode, 0)
 
     def test_paused(self):
         s = mcp.Session(self.i.sock, query="?keep=pause")
@@ -444,23 +447,6 @@ class Boxes(harness.Case):
         s.end()
         self.assertEqual(self.boxes(), [])
 
-    def test_idle(self):
-        s = mcp.Session(self.i.sock)
-        self.run_in(s, "true")
-        used = mcp.Session(self.i.sock)
-        self.run_in(used, "true")
-        with used.listen(), used.ask("tools/call", {
-                "name": "run_command", "arguments": {
-                    "command": "sleep 2.2; echo late"}}) as r:
-            # Meanwhile: an answer that takes long becomes a stream.
-            self.assertTrue(r.is_events)
-            self.assertIn("late", json.dumps(r.messages()))
-            wait_for("the idle one to end", lambda: len(self.boxes()) == 1,
-                     20 * SLOW)
-            self.assertEqual(s.ask("ping").status, 404)
-            self.assertEqual(used.call("ping"), {})
-        used.end()
-
     def test_found_again_after_a_restart(self):
         s = mcp.Session(self.i.sock)
         self.run_in(s, "echo kept > /tmp/x")
@@ -475,6 +461,48 @@ class Boxes(harness.Case):
         self.i.wait_ready()
         self.assertEqual(s.end(), 204)
         self.assertEqual([b["name"] for b in self.boxes()], ["copy"])
+
+
+class Idle(BoxCase):
+    """Sessions and sandboxes that nobody has to do with."""
+    CONF = {"mcp_idle": "2s", "mcp_pause": "1s"}
+
+    def state(self, box):
+        return self.i.api("GET", f"/v1/sandboxes/{box}").json["state"]
+
+    def test_idle(self):
+        s = mcp.Session(self.i.sock)
+        self.run_in(s, "true")
+        box, = self.i.ids()
+        used = mcp.Session(self.i.sock)
+        with used.listen(), used.ask("tools/call", {
+                "name": "run_command", "arguments": {
+                    "command": "sleep 2.2; echo late"}}) as r:
+            # Meanwhile: an answer that takes long becomes a stream.
+            self.assertTrue(r.is_events)
+            self.assertIn("late", json.dumps(r.messages()))
+            wait_for("the idle one to end", lambda: box not in self.i.ids(),
+                     20 * SLOW)
+            self.assertEqual(s.ask("ping").status, 404)
+            mine, = self.i.ids()
+            # One in use stays, its sandbox sleeps, and is woken.
+            wait_for("it to be paused", lambda: self.state(mine) == "paused",
+                     20 * SLOW)
+            self.assertEqual(used.call("ping"), {})
+            self.assertEqual(self.state(mine), "paused")
+            self.assertIn("back", self.run_in(used, "echo back"))
+        used.end()
+
+    def test_restart_and_nobody_comes_back(self):
+        for keep in "no", "yes":
+            s = mcp.Session(self.i.sock, query=f"?keep={keep}")
+            self.run_in(s, "true")
+        kept = next(b["id"] for b in self.boxes()
+                    if b["labels"]["mcp-keep"] == "yes")
+        self.i.kill_role("carrel-api")
+        self.i.wait_ready()
+        wait_for("the other to go", lambda: self.i.ids() == [kept], 20 * SLOW)
+        self.assertEqual(s.ask("ping").status, 404)
 
 
 class Bridge(harness.Case):

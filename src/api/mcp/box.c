@@ -31,53 +31,53 @@ static void own(struct mcp_session *s, const char *id)
 		memcpy(s->box.ours[s->box.n_ours++], id, ID_CAP);
 }
 
-static const char label[] = "mcp-session";
+static const char session_label[] = "mcp-session";
+static const char keep_label[] = "mcp-keep";
 
-/* Copies have the label, too, but never the name. */
+/* Copies have the labels, too, but never the name. */
 static void name_for(const char *session, char out[NAME_CAP])
 {
 	snprintf(out, NAME_CAP, "mcp-%.12s", session + 1);
 }
 
-const struct sandbox *mcp_box_of_session(struct api *a,
-					 const struct identity *who,
-					 const char *session)
+static const char *label_of(const struct sandbox *box, const char *name)
+{
+	const char *v =
+		json_string_value(json_object_get(box->spec.labels, name));
+
+	return v ? v : "";
+}
+
+void mcp_boxes_find(struct api *a)
 {
 	char name[NAME_CAP];
-	const struct sandbox *box;
-	const char *of;
+	struct list *n, *next;
 
-	name_for(session, name);
-	box = box_by_name(a, who_project(who), name);
-	if (!box || !box_visible(box))
-		return NULL;
-	of = json_string_value(json_object_get(box->spec.labels, label));
-	return of && strcmp(of, session) == 0 ? box : NULL;
+	list_each (n, next, &a->boxes.all) {
+		const struct sandbox *box =
+			container_of(n, struct sandbox, all);
+		const char *session = label_of(box, session_label);
+
+		if (!box_visible(box) || !id_valid(session))
+			continue;
+		name_for(session, name);
+		if (strcmp(box->spec.name, name) == 0)
+			mcp_found_box(a, box, session);
+	}
 }
 
 void mcp_box_adopt(struct mcp_session *s, const struct sandbox *box)
 {
-	const struct spec *spec = &box->spec;
-
+	/* What cannot be read is nothing to be removed for. */
+	if (mcp_keep_of(label_of(box, keep_label), &s->wishes.keep) < 0)
+		s->wishes.keep = MCP_KEEP;
 	own(s, box->id);
 	memcpy(s->box.id, box->id, ID_CAP);
-	if (spec->idle_ms == 0)
-		s->wishes.keep = MCP_KEEP;
-	else if (strcmp(spec->idle_action, "pause") == 0)
-		s->wishes.keep = MCP_PAUSE;
 }
 
 const char *mcp_box(const struct mcp_session *s)
 {
 	return *s->box.id ? s->box.id : NULL;
-}
-
-void mcp_box_touch(struct mcp_session *s)
-{
-	struct sandbox *box = *s->box.id ? find(s, s->box.id) : NULL;
-
-	if (box)
-		box_touch(box);
 }
 
 static bool is_ours(const struct mcp_session *s, const char *id)
@@ -160,16 +160,18 @@ static void on_made(struct inner_ask *q, int status, json_t *answer)
 		fail(c, why);
 }
 
+/* One that is idle is paused, and woken by the next call. */
 static json_t *new_spec(const struct mcp_session *s)
 {
-	static const char *const actions[] = { "remove", "pause" };
 	const struct mcp_wishes *w = &s->wishes;
+	uint64_t pause_s = s->api->conf.mcp_pause_ms / 1000;
 	char name[NAME_CAP];
-	json_t *spec;
+	json_t *spec =
+		json_pack("{s:{s:s, s:s, s:s}}", "labels", "mcp",
+			  *s->client ? s->client : "client", session_label,
+			  s->id, keep_label, mcp_keep_text(w->keep));
 
 	name_for(s->id, name);
-	spec = json_pack("{s:{s:s, s:s}}", "labels", "mcp",
-			 *s->client ? s->client : "client", label, s->id);
 	/* If one is kept it has the name: the next does without. */
 	if (!box_by_name(s->api, who_project(&s->who), name))
 		json_object_set_new(spec, "name", json_string(name));
@@ -177,13 +179,10 @@ static json_t *new_spec(const struct mcp_session *s)
 		json_object_set_new(spec, "image", json_string(w->image));
 	if (*w->policy)
 		json_object_set_new(spec, "policy", json_string(w->policy));
-	if (w->keep != MCP_KEEP && s->api->conf.mcp_idle_ms >= 1000) {
-		json_object_set_new(
-			spec, "idle-timeout",
-			json_integer(
-				(json_int_t)(s->api->conf.mcp_idle_ms / 500)));
-		json_object_set_new(spec, "idle-action",
-				    json_string(actions[w->keep]));
+	if (pause_s > 0) {
+		json_object_set_new(spec, "idle-timeout",
+				    json_integer((json_int_t)pause_s));
+		json_object_set_new(spec, "idle-action", json_string("pause"));
 	}
 	return spec;
 }

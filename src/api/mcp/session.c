@@ -36,17 +36,23 @@ int mcp_version_of(const char *text)
 
 /* --- wishes --- */
 
-static int take_keep(struct mcp_wishes *w, const char *v, struct err *e)
+static const char *const keep_words[] = { "no", "pause", "yes" };
+
+const char *mcp_keep_text(enum mcp_keep keep)
 {
-	static const char *const words[] = { "no", "pause", "yes" };
+	return keep_words[keep];
+}
+
+int mcp_keep_of(const char *text, enum mcp_keep *keep)
+{
 	size_t i;
 
-	for (i = 0; i < ARRAY_LEN(words); i++)
-		if (strcmp(words[i], v) == 0) {
-			w->keep = (enum mcp_keep)i;
+	for (i = 0; i < ARRAY_LEN(keep_words); i++)
+		if (strcmp(keep_words[i], text) == 0) {
+			*keep = (enum mcp_keep)i;
 			return 0;
 		}
-	return err_set(e, EINVAL, "keep: there are 'no', 'pause' and 'yes'");
+	return -EINVAL;
 }
 
 static int take_text(const struct http_head *h, const char *name, char *out,
@@ -101,7 +107,10 @@ int mcp_wishes_read(struct mcp_wishes *w, const struct http_head *h,
 		return err_set(e, EINVAL,
 			       "image and policy are of a new sandbox, and "
 			       "one that is there was named");
-	return *keep ? take_keep(w, keep, e) : 0;
+	if (*keep && mcp_keep_of(keep, &w->keep) < 0)
+		return err_set(e, EINVAL,
+			       "keep: there are 'no', 'pause' and 'yes'");
+	return 0;
 }
 
 /* --- sessions --- */
@@ -115,6 +124,15 @@ static bool is_of(const struct mcp_session *s, const struct identity *who)
 {
 	return strcmp(s->who.project, who->project) == 0 &&
 	       strcmp(s->who.name, who->name) == 0;
+}
+
+/* Who a session is of that was found again, until its client comes: no name of
+ * a user or a key. */
+static const char nobody[] = "mcp";
+
+static bool is_unclaimed(const struct mcp_session *s)
+{
+	return strcmp(s->who.name, nobody) == 0;
 }
 
 /* Nobody would notice, but for having to begin again. */
@@ -185,9 +203,10 @@ static void watch(struct mcp_session *s)
 	uint64_t idle = clock_boot_ms() - s->touched_ms;
 	uint64_t max = s->api->conf.mcp_idle_ms;
 
+	/* In use for longer than that: it is looked at again and again. */
 	if (max > 0)
 		timer_set(&s->api->loop, &s->idle,
-			  idle < max ? max - idle : max / 2 + 1, on_idle);
+			  idle < max ? max - idle : max, on_idle);
 }
 
 static bool is_in_use(const struct mcp_session *s)
@@ -211,8 +230,6 @@ static void on_idle(struct timer *t)
 		mcp_session_end(s, NULL);
 		return;
 	}
-	if (is_in_use(s))
-		mcp_box_touch(s);
 	watch(s);
 }
 
@@ -259,27 +276,7 @@ struct mcp_session *mcp_session_new(struct api *a, const struct identity *who,
 	return s;
 }
 
-/* Its client came back after a restart of ours. */
-static struct mcp_session *find_again(struct api *a, const struct identity *who,
-				      const char *id, enum mcp_version v)
-{
-	const struct sandbox *box;
-	struct mcp_session *s;
-	struct err e = { 0 };
-
-	if (!id_valid(id))
-		return NULL;
-	box = mcp_box_of_session(a, who, id);
-	if (!box || make_room(a, who, &e) < 0)
-		return NULL;
-	s = session_add(a, who, id);
-	s->version = v;
-	mcp_box_adopt(s, box);
-	return s;
-}
-
-struct mcp_session *mcp_session_find(struct api *a, const struct identity *who,
-				     const char *id, enum mcp_version v)
+static struct mcp_session *by_id(struct api *a, const char *id)
 {
 	struct list *n, *next;
 
@@ -288,9 +285,41 @@ struct mcp_session *mcp_session_find(struct api *a, const struct identity *who,
 			container_of(n, struct mcp_session, node);
 
 		if (strcmp(s->id, id) == 0)
-			return is_of(s, who) ? s : NULL;
+			return s;
 	}
-	return find_again(a, who, id, v);
+	return NULL;
+}
+
+/* Its client came back after a restart of ours. */
+static bool claim(struct mcp_session *s, const struct identity *who,
+		  enum mcp_version v)
+{
+	if (!is_unclaimed(s) || !who_sees(who, s->who.project))
+		return false;
+	s->who = *who;
+	s->version = v;
+	return true;
+}
+
+struct mcp_session *mcp_session_find(struct api *a, const struct identity *who,
+				     const char *id, enum mcp_version v)
+{
+	struct mcp_session *s = by_id(a, id);
+
+	return s && (is_of(s, who) || claim(s, who, v)) ? s : NULL;
+}
+
+void mcp_found_box(struct api *a, const struct sandbox *box, const char *id)
+{
+	struct identity who = { .scope = SCOPE_USE };
+	struct mcp_session *s;
+
+	if (by_id(a, id))
+		return;
+	memcpy(who.project, box->project, sizeof(who.project));
+	memcpy(who.name, nobody, sizeof(nobody));
+	s = session_add(a, &who, id);
+	mcp_box_adopt(s, box);
 }
 
 static void bury(struct deferred *d)
@@ -311,6 +340,9 @@ void mcp_session_end(struct mcp_session *s, struct http_conn *c)
 		mcp_stream_end(
 			container_of(s->streams.next, struct mcp_stream, node),
 			"the session was ended");
+	/* It may have been left before the restart, and be somebody's now. */
+	if (is_unclaimed(s) && s->wishes.keep == MCP_PAUSE)
+		s->wishes.keep = MCP_KEEP;
 	mcp_box_leave(s, c);
 	loop_defer(&a->loop, &s->bury, bury);
 }

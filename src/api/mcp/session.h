@@ -7,10 +7,9 @@
  * `mcp_idle`; its sandbox is then removed, paused or kept, as was asked for.
  * One that was named (?sandbox=) is its owner's, and is left alone.
  *
- * Sessions live in memory; the name and a label of their sandbox tell whose it
- * is. After a restart of this role, one whose client comes back is found again
- * by them, and goes on in the sandbox that was made for it. The sandboxes of
- * the others end by their own idle time, which is twice that of sessions.
+ * Sessions live in memory; the name and labels of their sandbox tell whose it
+ * is. After a restart of this role they are found again by them: each waits for
+ * its client to come back, and ends in its time if it does not.
  */
 #pragma once
 
@@ -50,6 +49,9 @@ int mcp_version_of(const char *text);
 
 /* What becomes of the sandbox that was made for a session. */
 enum mcp_keep { MCP_REMOVE, MCP_PAUSE, MCP_KEEP };
+/* "no", "pause", "yes". */
+const char *mcp_keep_text(enum mcp_keep keep);
+int mcp_keep_of(const char *text, enum mcp_keep *keep) MUST_CHECK;
 
 struct mcp_wishes {
 	char image[SPEC_IMAGE_CAP], policy[NAME_CAP]; /* "": the usual */
@@ -106,8 +108,8 @@ void mcp_init(struct api *a);
 /* EUSERS: too many. Takes the content of `w`. */
 struct mcp_session *mcp_session_new(struct api *a, const struct identity *who,
 				    const struct mcp_wishes *w, struct err *e);
-/* The one with this id, if it is this identity's. `v` counts when it has to be
- * found again. */
+/* The one with this id, if it is this identity's. `v` counts when it was found
+ * again. */
 struct mcp_session *mcp_session_find(struct api *a, const struct identity *who,
 				     const char *id, enum mcp_version v);
 void mcp_session_touch(struct mcp_session *s);
@@ -120,13 +122,11 @@ void mcp_session_end(struct mcp_session *s, struct http_conn *c);
 /* --- box.c --- */
 
 void mcp_box_init(struct mcp_session *s);
-/* One that was made for a session, before a restart; or NULL. */
-const struct sandbox *mcp_box_of_session(struct api *a,
-					 const struct identity *who,
-					 const char *session);
+/* Looks for those that were made before a restart, once they are known. */
+void mcp_boxes_find(struct api *a);
+/* ... and this one is of the session with that id. */
+void mcp_found_box(struct api *a, const struct sandbox *box, const char *id);
 void mcp_box_adopt(struct mcp_session *s, const struct sandbox *box);
-/* The session is in use, and so is its sandbox. */
-void mcp_box_touch(struct mcp_session *s);
 /* The call does not wait any more. */
 void mcp_box_forget(struct mcp_call *c);
 void mcp_box_leave(struct mcp_session *s, struct http_conn *c);
