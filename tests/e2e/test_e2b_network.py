@@ -10,6 +10,7 @@ import urllib.parse
 
 import clients
 import harness
+from harness import wait_for
 from internet import Inside, Internet
 
 
@@ -142,6 +143,46 @@ class Network(clients.Case):
     def secrets(cls):
         r = cls.i.api("GET", "/v1/secrets")
         return {"names": [s["name"] for s in r.json["secrets"]]}
+
+    # --- without a client ---
+
+    def own(self):
+        return [n for n in self.secrets()["names"] if n.startswith("own-")]
+
+    def test_roles_die(self):
+        """Headers and port 49983 outlive the gate and the api; what nobody
+        has is gone after a start."""
+        rules = {"api.test": [{"transform": {"headers": {
+            "X-Key": "value-that-stays"}}}]}
+        box = self.i.api("POST", "/v2/sandboxes", {
+            "templateID": "base", "envVars": {"WORD": "one"},
+            "network": {"rules": rules}}).json
+        key = box["envdAccessToken"]
+        box = box["sandboxID"]
+        mine = self.own()
+        self.i.cli("secret", "set", "own-" + "0f" * 16, "--host", "api.test",
+                   input="value-of-nobody", check=0)
+
+        def works():
+            self.assertEqual(
+                self.inside(box, "https://api.test/")["status"], 200)
+            self.assertIn(["X-Key", "value-that-stays"],
+                          [list(f) for f in self.outside("api.test")["fields"]])
+            r = self.me(box, "/envs", key)
+            self.assertEqual((r["status"], json.loads(r["text"])["WORD"]),
+                             (200, "one"))
+        works()
+        self.i.kill_role("carrel-gate")
+        works()
+        pid = self.i.kill_role("carrel-api")
+        wait_for("another api", lambda: pid not in
+                 self.i.pids().get("carrel-api", [pid]))
+        self.i.wait_ready()
+        self.assertEqual(self.own(), mine)
+        works()
+        self.i.api("DELETE", f"/sandboxes/{box}")
+        wait_for("its secrets end with it",
+                 lambda: not set(mine) & set(self.own()))
 
 
 if __name__ == "__main__":
