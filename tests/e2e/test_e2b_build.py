@@ -7,6 +7,7 @@ import io
 import tarfile
 
 import harness
+import registry
 from harness import wait_for
 
 
@@ -186,6 +187,55 @@ class Builds(Case):
         self.ok(204, "DELETE", f"/v1/snapshots/{snap['id']}")
         self.assertIn("build it again", self.ok(
             404, "POST", "/v2/sandboxes", {"templateID": "hollow"})["message"])
+
+
+class Registries(Case):
+    @classmethod
+    def setUpClass(cls):
+        cls.r = registry.Fake()
+        cls.CONF = {"registries_insecure": cls.r.host}
+        super().setUpClass()
+
+    @classmethod
+    def tearDownClass(cls):
+        super().tearDownClass()
+        cls.r.close()
+
+    def test_pull(self):
+        """An image that is not here comes from a registry, for who may."""
+        self.r.add("1", registry.Image(
+            registry.tiny_layers({"etc/new": b"news\n"}),
+            config={"Env": ["FROM_IMAGE=yes"], "WorkingDir": "/srv"}))
+        ref = f"{self.r.host}/x:1"
+        s = self.build("pulled", [], key=self.key("admin"), fromImage=ref)
+        self.assertEqual(s["reason"]["step"], "base", s)
+        self.assertIn("could not be pulled", s["reason"]["message"])
+        s = self.build("pulled", [run("cat /etc/new > /tmp/x")], fromImage=ref)
+        self.assertEqual(s["status"], "ready", s)
+        box = self.ok(201, "POST", "/v2/sandboxes", {"templateID": "pulled"})
+        self.assertEqual(self.run_in(box["sandboxID"],
+                                     "cat /tmp/x; echo $FROM_IMAGE; pwd"),
+                         "news\nyes\n/srv\n")
+        self.i.rm(box["sandboxID"])
+        # Once it is here, everybody builds on it.
+        s = self.build("again", [], key=self.key(), fromImage=ref)
+        self.assertEqual(s["status"], "ready", s)
+        # One in which somebody else has the number of `user`.
+        self.r.add("2", registry.Image(registry.tiny_layers({
+            "etc/passwd": b"root:x:0:0::/root:/bin/sh\n"
+                          b"node:x:1000:1000::/home/node:/bin/sh\n"})))
+        s = self.build("strange", [run("id -u > u; whoami >> u")],
+                       fromImage=f"{self.r.host}/x:2")
+        self.assertEqual(s["status"], "ready", s)
+        box = self.ok(201, "POST", "/v2/sandboxes", {"templateID": "strange"})
+        self.assertEqual(self.run_in(box["sandboxID"],
+                                     "cat u; whoami; pwd; ls -ld ."
+                                     " | cut -d' ' -f1"),
+                         "1001\nuser\nuser\n/home/user\ndrwxr-xr-x\n")
+        self.i.rm(box["sandboxID"])
+        s = self.build("cloud", [], fromImage=f"{self.r.host}/y:1",
+                       fromImageRegistry={"type": "aws"})
+        self.assertIn("aws", s["reason"]["message"])
 
 
 class Volumes(Case):

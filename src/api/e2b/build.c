@@ -268,7 +268,7 @@ int build_start(struct api *a, const struct identity *who,
 	w = xcalloc(1, sizeof(*w));
 	w->api = a;
 	w->build = b;
-	w->who = *who;
+	w->who = w->asker = *who;
 	/* What it makes is of the template's project. */
 	memcpy(w->who.project, b->of->project, sizeof(w->who.project));
 	snprintf(w->request, sizeof(w->request), "%s", request_id);

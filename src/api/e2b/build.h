@@ -56,7 +56,8 @@ struct build_work {
 	struct list node;
 	struct api *api;
 	struct build *build;
-	struct identity who;
+	struct identity asker; /* who asked for it */
+	struct identity who;   /* the same, in the template's project */
 	char request[HTTP_REQUEST_ID];
 	json_t *plan;     /* the request's body */
 	char step[16];    /* "base", "1"..., "finalize" */

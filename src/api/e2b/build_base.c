@@ -21,28 +21,41 @@ static const char *text_of(const json_t *j, const char *key)
 
 /* --- its sandbox --- */
 
+static void on_provisioned(struct build_work *w)
+{
+	if (w->code == 0 && !*w->why)
+		build_next(w);
+	else
+		build_fail(w,
+			   "the image has no user `user`, and none could be "
+			   "made: %s",
+			   *w->why ? w->why : "see the log");
+}
+
 /*
  * Processes of the SDKs run as `user`, in /home/user: most images of others
- * know no such thing.
+ * know no such thing. The directory that an image names need not be in it.
  */
 static void provision(struct build_work *w)
 {
 	static const char script[] =
+		"set -e\n"
+		"[ -d \"$1\" ] || mkdir -p \"$1\"\n"
 		"id=1000\n"
 		"while IFS=: read -r name x uid rest; do\n"
-		"	[ \"$name\" = user ] && exit 0\n"
-		"	[ \"$uid\" = 1000 ] && id=1001\n"
+		"	[ \"$name\" != user ] || exit 0\n"
+		"	[ \"$uid\" != 1000 ] || id=1001\n"
 		"done </etc/passwd\n"
-		"set -e\n"
 		"echo \"user:x:$id:$id:user:/home/user:/bin/sh\" "
 		">>/etc/passwd\n"
 		"echo \"user:x:$id:\" >>/etc/group\n"
 		"mkdir -p /home/user\n"
 		"chown $id:$id /home/user\n";
-	static const char *const argv[] = { "/bin/sh", "-c", script, NULL };
+	const char *const argv[] = { "/bin/sh", "-c",       script,
+				     "sh",      w->workdir, NULL };
 	const struct build_process p = { .argv = argv, .user = "0" };
 
-	build_run(w, &p, build_next);
+	build_run(w, &p, on_provisioned);
 }
 
 /* What it is started with, unless a step's disk says more. */
@@ -191,6 +204,7 @@ static void pull(struct build_work *w, const char *ref, const char *name)
 	AUTO(buf_done) struct buf target = { 0 };
 	const json_t *login = json_object_get(w->plan, "fromImageRegistry");
 	const char *type = text_of(login, "type");
+	struct err e = { 0 };
 	json_t *body;
 
 	if (*type && strcmp(type, "registry") != 0) {
@@ -216,7 +230,10 @@ static void pull(struct build_work *w, const char *ref, const char *name)
 	buf_puts(&target, "/v1/images/");
 	http_encode(&target, name);
 	buf_puts(&target, "/pull");
-	build_ask(w, "POST", buf_str(&target), body, on_pulled);
+	/* Images are everybody's: as the operator, if that is who asked. */
+	if (inner_ask(&w->ask, w->api, &w->asker, w->request, "POST",
+		      buf_str(&target), body, on_pulled, &e) < 0)
+		build_fail(w, "%s", e.msg);
 }
 
 static void from_template(struct build_work *w, const char *ref)
