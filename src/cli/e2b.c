@@ -89,11 +89,11 @@ static json_t *variables(struct cli *cli, const char *given_url, bool no_key,
 	json_object_set_new(j, "E2B_API_URL", json_string(url));
 	json_object_set_new(j, "E2B_SANDBOX_URL", json_string(url));
 	json_object_set_new(j, "E2B_VOLUME_API_URL", json_string(url));
-	if (*conf.domain) {
-		snprintf(domain, sizeof(domain), "%s%s", conf.domain,
-			 given_url ? "" : port_of(conf.listen));
-		json_object_set_new(j, "E2B_DOMAIN", json_string(domain));
-	}
+	/* Never the service's own, which SDKs take when they are not told. */
+	snprintf(domain, sizeof(domain), "%s%s",
+		 *conf.domain ? conf.domain : "localhost",
+		 given_url ? "" : port_of(conf.listen));
+	json_object_set_new(j, "E2B_DOMAIN", json_string(domain));
 	return j;
 }
 

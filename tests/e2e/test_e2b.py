@@ -44,6 +44,10 @@ class Wire(harness.Case):
             "E2b-Sandbox-Id": box["sandboxID"],
             "X-Access-Token": box["envdAccessToken"], **fields})
 
+    def test_names_lead_nowhere_else(self):
+        """Without a domain of ours, SDKs would take that of the service."""
+        self.assertEqual(self.create()["domain"], "localhost")
+
     def test_over_a_restart(self):
         metadata = {"what ever": "\u00fc"}
         box = self.create(metadata=metadata, envVars={"A": "1"}, timeout=600,
@@ -123,6 +127,7 @@ class Env(harness.Case):
         self.assertEqual(lines[1:4], [
             f"export {name}=https://boxes.test" for name in
             ("E2B_API_URL", "E2B_SANDBOX_URL", "E2B_VOLUME_API_URL")])
+        self.assertEqual(lines[4:], ["export E2B_DOMAIN=localhost"])
         self.assertIn("e2b", self.i.cli("key", "ls", check=0).out)
 
     def test_a_daemon_that_does_not_listen(self):

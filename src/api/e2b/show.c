@@ -30,21 +30,21 @@ bool e2b_is_paused(const struct sandbox *s)
 	return s->state == BOX_PAUSED || s->state == BOX_SUSPENDED;
 }
 
-/* Names of sandboxes are "PORT-ID" and this, which may have a port itself. */
+/*
+ * Names of sandboxes are "PORT-ID" and this, which may have a port itself.
+ * There always is one: without, SDKs would send tokens of ours to the service
+ * that they were made for.
+ */
 static json_t *domain_json(const struct api *a, struct http_conn *c)
 {
 	const struct conf *conf = &a->conf;
 	const char *host =
 		http_is_local(c) ? NULL : http_header(http_request(c), "host");
-	const char *colon;
-	char text[sizeof(conf->domain) + 8];
+	const char *colon = strrchr(host ? host : conf->listen, ':');
 
-	if (!*conf->domain)
-		return json_null();
-	colon = strrchr(host ? host : conf->listen, ':');
-	snprintf(text, sizeof(text), "%s%.6s", conf->domain,
-		 colon && !strchr(colon, ']') ? colon : "");
-	return json_string(text);
+	return json_sprintf("%s%.6s",
+			    *conf->domain ? conf->domain : "localhost",
+			    colon && !strchr(colon, ']') ? colon : "");
 }
 
 static bool is_private(const struct sandbox *s)
