@@ -112,7 +112,7 @@ class Sandboxes(HttpCase):
         self.fails(404, "not_found", "POST", "/v1/sandboxes", {"image": "nope"})
         self.fails(400, "bad_request", "DELETE", "/v1/sandboxes")
         self.fails(400, "bad_request", "DELETE", "/v1/sandboxes?all=yes")
-        self.fails(404, "not_found", "GET", "/v2/sandboxes")
+        self.fails(404, "not_found", "GET", "/v9/sandboxes")
         self.fails(404, "not_found", "GET", "/v1/sandboxes/" + "x" * 500)
         self.assertIn("GET, PATCH, DELETE", self.fails(
             405, "method_not_allowed", "PUT", "/v1/sandboxes/x"))
