@@ -63,6 +63,24 @@ test('without options it reaches the web', async () => {
 	assert.notEqual(info.allowInternetAccess, false);
 });
 
+test('a command of it reaches the web', async () => {
+	const sh = async (command) => {
+		const r = await fetch(`${process.env.E2B_API_URL}/v1/sandboxes/` +
+				      `${open.sandboxId}/run`, {
+			method: 'POST',
+			headers: { 'X-API-KEY': process.env.E2B_API_KEY },
+			body: JSON.stringify({ command }),
+		});
+		return (await r.json()).stdout;
+	};
+	const r = await sh('wget -qO- http://other.test/x');
+	assert.equal(JSON.parse(r).target, '/x');
+	// This one does not know that its own host needs no proxy.
+	const well = await sh('unset http_proxy; wget -qO- ' +
+			      'http://127.0.0.1:49983/health 2>&1; echo $?');
+	assert.equal(well.trim(), '0');
+});
+
 test('no other protocol by itself', async () => {
 	const r = await helper('connect', {
 		box: open.sandboxId, host: addresses['other.test'], port: 5432 });
