@@ -249,6 +249,20 @@ test('a start command runs in each sandbox, and is waited for', async () => {
 	}
 });
 
+test('a snapshot keeps variables and what is started', async () => {
+	const s = await Sandbox.create('starting',
+		{ timeoutMs: 60000, envs: { OWN: 'own', WORD: 'other' } });
+	await sh(s.sandboxId, 'rm /tmp/up; echo kept > /tmp/kept');
+	const { snapshotId } = await s.createSnapshot();
+	await s.kill();
+	const t = await Sandbox.create(snapshotId,
+		{ timeoutMs: 60000, envs: { NEW: 'new' } });
+	assert.equal(await sh(t.sandboxId, 'until [ -s /tmp/up ]; do sleep 0.1; ' +
+		'done; cat /tmp/kept /tmp/up; echo $OWN $NEW'),
+	'kept\nother-user-/home/user/s\nown new');
+	await t.kill();
+});
+
 test('what is never ready is no template', async () => {
 	const t = tiny().setStartCmd('sleep 1000', 'exit 7');
 	await assert.rejects(Template.build(t, 'never'), /ready command/);

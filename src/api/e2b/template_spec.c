@@ -164,10 +164,16 @@ static int of_image(const struct image *img, json_t *spec,
 	return say(out, img->name, img->name, e);
 }
 
+/* What ran in it runs on, as far as a disk goes: variables, start commands. */
 static int of_snapshot(const struct snapshot *snap, json_t *spec,
 		       struct e2b_template *out, struct err *e)
 {
+	json_t *was = snap->spec ? json_loads(snap->spec, 0, NULL) : NULL;
+
 	forget_origin(spec);
+	copy_member(spec, "env", was, "env");
+	copy_member(spec, "start", was, "start");
+	json_decref(was);
 	json_object_set_new(spec, "snapshot", json_string(snap->id));
 	return say(out, snap->id, snap->name, e);
 }
