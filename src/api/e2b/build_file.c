@@ -127,7 +127,7 @@ static int check_sign(struct api *a, struct http_conn *c,
 	const struct http_head *h = http_request(c);
 	uint64_t until_s = 0;
 
-	if (!build_hash_valid(call->arg[1]) ||
+	if (!id_valid(call->arg[0]) || !build_hash_valid(call->arg[1]) ||
 	    http_query(h, "until", until, sizeof(until)) != 1 ||
 	    http_query(h, "signature", sign, sizeof(sign)) != 1 ||
 	    parse_u64(until, UINT32_MAX * 16ULL, &until_s) < 0)

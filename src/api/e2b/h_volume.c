@@ -15,23 +15,26 @@ void e2b_volume_token(const struct api *a, const char *id,
 	port_sign(a, "e2b volume token 1", id, out);
 }
 
-static json_t *volume_json(const struct api *a, const json_t *native)
+/* Who has its token writes it: not for a key that may only read. */
+static json_t *volume_json(const struct e2b_job *j, const json_t *native)
 {
 	json_t *id = json_object_get(native, "id");
+	json_t *out = json_pack("{s:O, s:O}", "volumeID", id, "name",
+				json_object_get(native, "name"));
 	char token[PORT_MAC_CAP];
-	json_t *j;
 
-	e2b_volume_token(a, json_string_value(id), token);
-	j = json_pack("{s:O, s:O, s:s}", "volumeID", id, "name",
-		      json_object_get(native, "name"), "token", token);
+	if (j->who.scope < SCOPE_USE)
+		return out;
+	e2b_volume_token(j->api, json_string_value(id), token);
+	json_object_set_new(out, "token", json_string(token));
 	explicit_bzero(token, sizeof(token));
-	return j;
+	return out;
 }
 
 static void on_volume(struct e2b_job *j, int status, json_t *answer)
 {
 	if (status / 100 == 2 && json_object_get(answer, "id"))
-		e2b_job_json(j, status, volume_json(j->api, answer));
+		e2b_job_json(j, status, volume_json(j, answer));
 	else
 		e2b_job_pass(j, status, answer);
 }

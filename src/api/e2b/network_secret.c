@@ -264,6 +264,12 @@ int e2b_network_start(struct e2b_network *n, struct api *a,
 	json_object_set_new(q->spec, "secrets", json_array());
 	if (n->headers.n == 0)
 		return 1;
+	/* The native request would say so, but only behind the secrets. */
+	if (q->who->scope < SCOPE_USE)
+		return err_set(e, EPERM,
+			       "the scope of this key is '%s', '%s' is needed",
+			       scope_word(q->who->scope),
+			       scope_word(SCOPE_USE));
 	n->api = a;
 	n->who = *q->who;
 	n->spec = q->spec;

@@ -172,11 +172,16 @@ static int take_basic(const char *value, char out[E2B_USER_CAP])
 	return 0;
 }
 
-/* The user inside, whom it names without a proof: the token is the proof. */
+/*
+ * The user inside, whom it names without a proof: the token is the proof. A
+ * signature is one for the user in the URL alone.
+ */
 static int take_user(const struct http_head *h, char out[E2B_USER_CAP],
 		     struct err *e)
 {
-	const char *auth = http_header(h, "authorization");
+	const char *auth = http_header(h, "x-access-token")
+				   ? http_header(h, "authorization")
+				   : NULL;
 	int r = http_query(h, "username", out, E2B_USER_CAP);
 
 	if (r == 0) {

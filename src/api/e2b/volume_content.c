@@ -514,7 +514,8 @@ static bool token_fits(struct api *a, struct http_conn *c, const char *id)
 	char want[PORT_MAC_CAP];
 	bool fits;
 
-	if (!given || strncasecmp(given, scheme, strlen(scheme)) != 0)
+	if (!id_valid(id) || !given ||
+	    strncasecmp(given, scheme, strlen(scheme)) != 0)
 		return false;
 	given += strlen(scheme);
 	e2b_volume_token(a, id, want);
