@@ -12,6 +12,7 @@
 #include "api/box_json.h"
 #include "api/reply.h"
 #include "api/routes.h"
+#include "api/secrets.h"
 #include "base/auto.h"
 
 struct update {
@@ -20,12 +21,17 @@ struct update {
 	struct identity who;
 	char ref[CALL_ARG_CAP];
 	json_t *change;
+	/* Secrets that it had before; those that came with it may end now. */
+	json_t *before;
+	char project[NAME_CAP];
 	struct warden_call call;
 	struct gate_up door;
 };
 
 static void update_free(struct update *u)
 {
+	own_secrets_unused(u->api, u->project, u->before);
+	json_decref(u->before);
 	json_decref(u->change);
 	free(u);
 }
@@ -109,6 +115,8 @@ static void apply(struct update *u)
 		failed(u, &e);
 		return;
 	}
+	u->before = json_incref(s->spec.secrets);
+	memcpy(u->project, s->project, sizeof(u->project));
 	box_respec(s, &spec);
 	if (json_object_get(u->change, "timeout") ||
 	    json_object_get(u->change, "timeout-action"))

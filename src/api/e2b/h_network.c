@@ -13,7 +13,6 @@
 #include "api/e2b/network.h"
 #include "api/reply.h"
 #include "api/routes.h"
-#include "api/secrets.h"
 #include "base/auto.h"
 
 struct change {
@@ -22,7 +21,6 @@ struct change {
 	struct identity who;
 	char id[ID_CAP];
 	json_t *body, *patch;
-	json_t *before; /* secrets that it had, or NULL */
 	struct e2b_network network;
 	struct inner_ask ask;
 };
@@ -33,7 +31,6 @@ static void change_free(struct change *x)
 	inner_ask_close(&x->ask);
 	json_decref(x->body);
 	json_decref(x->patch);
-	json_decref(x->before);
 	free(x);
 }
 
@@ -55,10 +52,6 @@ static void on_changed(struct inner_ask *q, int status, json_t *answer)
 
 	if (status == 200) {
 		e2b_network_keep(&x->network);
-		own_secrets_unused(
-			x->api,
-			json_string_value(json_object_get(answer, "project")),
-			x->before);
 		reply_empty(x->api, x->conn, 204);
 	} else {
 		e2b_pass_error(x->api, x->conn, status, answer);
@@ -121,7 +114,6 @@ static int begin(struct change *x, struct err *e)
 
 	if (!s)
 		return -e->code;
-	x->before = json_incref(s->spec.secrets);
 	x->patch = json_object();
 	if (e2b_kept(s))
 		json_object_set_new(x->patch, "client", kept_json(s, x->body));
