@@ -308,7 +308,7 @@ static void on_data(struct inner *in, const char *p, size_t n)
 	if (buf_len(&q->answer) + n <= INNER_ANSWER_MAX)
 		buf_add(&q->answer, p, n);
 	else
-		in->status = 0; /* no whole answer */
+		q->too_long = true;
 }
 
 static void on_ended(struct inner *in, bool whole)
@@ -316,7 +316,8 @@ static void on_ended(struct inner *in, bool whole)
 	struct inner_ask *q = container_of(in, struct inner_ask, in);
 	json_t *j = NULL;
 
-	if (whole && in->status)
+	whole = whole && !q->too_long;
+	if (whole)
 		j = json_loadb(buf_data(&q->answer), buf_len(&q->answer),
 			       JSON_DECODE_ANY, NULL);
 	buf_done(&q->answer);

@@ -98,6 +98,7 @@ void inner_close(struct inner *in);
 struct inner_ask {
 	struct inner in; /* private, as the rest */
 	struct buf answer;
+	bool too_long;
 	void (*done)(struct inner_ask *q, int status, json_t *answer);
 };
 

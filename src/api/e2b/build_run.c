@@ -51,10 +51,12 @@ static void take_output(struct build_work *w, const json_t *event)
 		buf_puts(&w->text[i], "?");
 	if (!w->keep) {
 		log_lines(w, i, false);
-	} else if (i == 0 && buf_len(&w->said) < SAID_MAX) {
-		buf_add(&w->said, buf_data(&w->text[0]), buf_len(&w->text[0]));
-		buf_clear(&w->text[0]);
+		return;
 	}
+	/* What is too much, or was said on stderr, is not waited for. */
+	if (i == 0 && buf_len(&w->said) < SAID_MAX)
+		buf_add(&w->said, buf_data(&w->text[0]), buf_len(&w->text[0]));
+	buf_clear(&w->text[i]);
 }
 
 static void take_event(struct build_work *w, const json_t *event)

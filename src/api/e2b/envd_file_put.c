@@ -27,6 +27,7 @@ enum {
 	PARTS_MAX = 10000,
 	PATHS_MAX = 2 * 1024 * 1024, /* bytes of all paths of a form */
 	ANSWER_MAX = 64 * 1024,      /* of a native write */
+	ANSWERS_MAX = 8 * 1024 * 1024,
 	DROP_MAX = 64 * 1024 * 1024, /* of a body, before a failure is told */
 	METADATA_MAX = 4096,         /* all keys and values */
 	METADATA_COUNT = 64,
@@ -49,6 +50,7 @@ struct file_put {
 	json_t *paths;     /* those of a form, as a set */
 	json_t *done;      /* what was written */
 	struct buf answer; /* of the write at hand */
+	size_t answers_n;  /* bytes of all of them */
 	struct buf attrs;  /* "user.e2b.KEY=VALUE", each with its NUL */
 	size_t n_attrs;
 	bool asked, complete; /* the body */
@@ -161,9 +163,14 @@ static void on_ended(struct inner *in, bool whole)
 		json_loadb(buf_data(&p->answer), buf_len(&p->answer), 0, NULL);
 	struct envd_error e;
 
+	p->answers_n += buf_len(&p->answer);
 	buf_clear(&p->answer);
 	p->writing = p->sent = false;
-	if (whole && in->status == 200) {
+	if (p->answers_n > ANSWERS_MAX) {
+		fail(p, 413,
+		     "paths and metadata are too long to be told: send the "
+		     "rest in another request");
+	} else if (whole && in->status == 200) {
 		keep_result(p, j);
 		pump(p);
 		if (!p->complete)

@@ -121,6 +121,7 @@ struct fs_watch {
 	struct buf line;
 	char *top; /* the directory, as it is told; NULL: not ready */
 	bool with_entries;
+	size_t event_n; /* bytes of the native event at hand */
 };
 
 int fs_watch_start(struct fs_watch *w, const json_t *message,

@@ -3,8 +3,8 @@
  * no streams. A watcher lives here until it is removed, nobody asks for its
  * events any more, or we end; after that its id is unknown.
  *
- * What is not fetched waits: first here, up to EVENTS_MAX, then in the
- * sandbox, whose kernel tells when it had to drop some.
+ * What is not fetched waits: first here, up to EVENTS_MAX and EVENTS_BYTES,
+ * then in the sandbox, whose kernel tells when it had to drop some.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -19,6 +19,7 @@
 
 enum {
 	EVENTS_MAX = 1024,
+	EVENTS_BYTES = 256 * 1024, /* of the native ones */
 	PER_SANDBOX = 32,
 	WATCHERS_MAX = 1024,
 	IDLE_MS = 30 * 60 * 1000,
@@ -31,6 +32,7 @@ struct watcher {
 	struct fs_watch watch;
 	struct http_conn *conn; /* who asked for it, until it is ready */
 	json_t *events;
+	size_t bytes; /* of them */
 	struct timer idle;
 	struct deferred gone;
 };
@@ -80,7 +82,9 @@ static void on_event(struct fs_watch *f, json_t *event)
 	struct watcher *w = container_of(f, struct watcher, watch);
 
 	json_array_append_new(w->events, event);
-	if (json_array_size(w->events) >= EVENTS_MAX)
+	w->bytes += f->event_n;
+	if (json_array_size(w->events) >= EVENTS_MAX ||
+	    w->bytes >= EVENTS_BYTES)
 		fs_watch_hold(f, true);
 }
 
@@ -112,6 +116,11 @@ static int may_create(struct api *a, const char *box, struct err *e)
 	list_each (n, next, &a->e2b_watchers) {
 		struct watcher *w = container_of(n, struct watcher, all);
 
+		/* Nobody can ask for those of a sandbox that is gone. */
+		if (!box_by_id(a, w->watch.fs.box)) {
+			watcher_end(w);
+			continue;
+		}
 		all++;
 		own += strcmp(w->watch.fs.box, box) == 0;
 	}
@@ -202,6 +211,7 @@ static void events_start(struct fs_call *q)
 		return;
 	events = w->events;
 	w->events = json_array();
+	w->bytes = 0;
 	touch(w);
 	fs_watch_hold(&w->watch, false);
 	fs_call_reply(q, json_pack("{s:o}", "events", events));

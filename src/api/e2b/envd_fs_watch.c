@@ -111,6 +111,7 @@ static void take_line(struct fs_watch *w, const char *p, size_t n)
 	json_t *j = json_loadb(p, n, 0, NULL);
 	const char *type = json_string_value(json_object_get(j, "type"));
 
+	w->event_n = n;
 	if (!type)
 		fail(w, "internal", "an event is no JSON");
 	else if (strcmp(type, "error") == 0)

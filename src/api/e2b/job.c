@@ -76,6 +76,7 @@ static void on_whole(struct http_conn *c, char *body, size_t n, void *owner)
 
 	(void)c;
 	j->body = parse_body(body, n, &e);
+	explicit_bzero(body, n); /* values of secrets come in some */
 	if (j->body)
 		j->on_body(j);
 	else
