@@ -308,6 +308,41 @@ class Transport(harness.Case):
         for r in waiting:
             r.close()
 
+    def test_what_calls_remember_is_bounded(self):
+        s = self.session(capabilities={"sampling": {}})
+        params = {"name": "test_sampling", "arguments": {"prompt": "x"}}
+        bulk = {**params, "_meta": {"bulk": "x" * (8 * 1024 * 1024 - 4096)}}
+        waiting = [s.ask("tools/call", bulk) for _ in range(4)]
+        self.assertEqual([r.status for r in waiting], [200] * 4)
+        with s.ask("tools/call", bulk) as r:
+            self.assertEqual(r.status, 503)
+            self.assertIn("wait for some to end", r.messages()[0]["message"])
+        # Small ones, and those of others, are not kept from anything.
+        waiting.append(s.ask("tools/call", params))
+        other = self.session(capabilities={"sampling": {}})
+        waiting.append(other.ask("tools/call", bulk))
+        self.assertEqual([r.status for r in waiting[4:]], [200, 200])
+        s.notify("notifications/cancelled", requestId=1)
+        waiting.append(s.ask("tools/call", bulk))
+        self.assertEqual(waiting[-1].status, 200)
+        for r in waiting:
+            r.close()
+
+    def test_many_values(self):
+        s = self.session()
+        many = message("ping", 1, x=[[]] * 70000)
+        status, answer = self.refusal(s.send(many))
+        self.assertEqual((status, answer["error"]["code"]), (400, -32700))
+        self.assertEqual(s.call("ping", {"x": [0] * 60000}), {})
+        self.assertEqual(s.call("ping", {"x": ",[{" * 60000}), {})
+
+    def test_tokens_of_progress(self):
+        s = self.session()
+        for token, code in (("x" * 256, None), (5, None), ([], None),
+                            ("x" * 257, -32602)):
+            r = s.call("ping", {"_meta": {"progressToken": token}})
+            self.assertEqual(r.get("code"), code, token)
+
     def test_sessions_make_room(self):
         first = self.session()
         busy = self.session()

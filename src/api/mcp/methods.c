@@ -361,7 +361,11 @@ void mcp_start(struct mcp_stream *st, json_t *id, const char *method,
 			 "too many requests at once: wait for some to end");
 		return;
 	}
-	if (m)
+	/* It is kept, and is in all that is told. */
+	if (json_string_length(c->progress_token) > RPC_ID_MAX)
+		mcp_fail(c, RPC_BAD_PARAMS,
+			 "'progressToken' has more than 256 bytes");
+	else if (m)
 		m->fn(c, params);
 	else
 		mcp_fail(c, RPC_NO_METHOD, "there is no such method");

@@ -5,9 +5,9 @@
 
 /*
  * jansson has its own bound (2048) on nesting, and its parser is recursive:
- * looked at before it sees a byte.
+ * looked at before it sees a byte. NULL: it may be parsed.
  */
-static bool too_deep(const char *p, size_t n)
+static const char *too_much(const char *p, size_t n, size_t *values)
 {
 	unsigned depth = 0;
 	bool text = false;
@@ -22,10 +22,13 @@ static bool too_deep(const char *p, size_t n)
 			depth++;
 		else if (!text && (p[i] == '}' || p[i] == ']') && depth > 0)
 			depth--;
+		*values += !text && p[i] && strchr(",[{", p[i]);
 		if (depth > RPC_DEPTH_MAX)
-			return true;
+			return "the JSON is nested too deeply";
+		if (*values > RPC_VALUES_MAX)
+			return "the JSON has too many values";
 	}
-	return false;
+	return NULL;
 }
 
 static int bad(struct err *e, const char *why)
@@ -101,12 +104,15 @@ static int take_all(struct rpc_batch *b, struct err *e)
 
 int rpc_parse(struct rpc_batch *b, const char *p, size_t n, struct err *e)
 {
+	size_t values = 0;
+	const char *bad_json = too_much(p, n, &values);
 	json_error_t why;
 
-	if (too_deep(p, n)) {
-		err_set(e, EINVAL, "the JSON is nested too deeply");
+	if (bad_json) {
+		err_set(e, EINVAL, "%s", bad_json);
 		return RPC_NOT_JSON;
 	}
+	b->size = n + values * RPC_VALUE_BYTES;
 	b->root = json_loadb(p, n, JSON_REJECT_DUPLICATES, &why);
 	if (!b->root) {
 		err_set(e, EINVAL, "not JSON: line %d: %.150s", why.line,

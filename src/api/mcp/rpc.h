@@ -2,9 +2,9 @@
  * JSON-RPC 2.0 as MCP uses it: bytes in, messages out. Pure functions, no
  * state; every byte may come from an attacker.
  *
- * Refused: what is not JSON, names that are given twice, deep nesting, ids
- * that are null or neither a string nor a number, params that are no object,
- * answers with both a result and an error.
+ * Refused: what is not JSON, names that are given twice, deep nesting, very
+ * many values, ids that are null or neither a string nor a number, params that
+ * are no object, answers with both a result and an error.
  */
 #pragma once
 
@@ -18,6 +18,8 @@ enum {
 	RPC_DEPTH_MAX = 64,
 	RPC_BATCH_MAX = 32,
 	RPC_ID_MAX = 256, /* bytes of an id that is a string */
+	RPC_VALUES_MAX = 64 * 1024,
+	RPC_VALUE_BYTES = 128, /* about what one takes in memory */
 };
 
 /* What JSON-RPC calls errors. */
@@ -46,6 +48,7 @@ struct rpc_message {
 struct rpc_batch {
 	json_t *root;
 	bool is_batch; /* it came as an array */
+	size_t size;   /* about what it takes in memory */
 	size_t n;
 	struct rpc_message msg[RPC_BATCH_MAX];
 };

@@ -33,6 +33,11 @@ enum {
 	MCP_KEPT_MAX = 1024 * 1024,          /* of events, of a session */
 	MCP_KEPT_ALL_MAX = 64 * 1024 * 1024, /* ... and of all */
 	MCP_BODIES_MAX = 64 * 1024 * 1024,   /* of messages that come in */
+	/* For messages whose calls are under way: of a session, and of all.
+	 * Small ones are bounded by how many calls there are. */
+	MCP_HELD_MAX = 32 * 1024 * 1024,
+	MCP_HELD_ALL_MAX = 256 * 1024 * 1024,
+	MCP_SMALL = 16 * 1024,
 };
 
 /* In the order of their age. */
@@ -90,6 +95,7 @@ struct mcp_session {
 	unsigned n_calls, n_streams; /* the latter: that were ever begun */
 	uint64_t n_asks;
 	size_t kept; /* bytes of events */
+	size_t held; /* ... and of messages whose calls are under way */
 	uint64_t touched_ms;
 	struct timer idle;
 	struct deferred bury;
@@ -99,7 +105,7 @@ struct mcp_session {
 struct mcp {
 	struct list sessions;
 	unsigned n_sessions;
-	size_t kept, bodies;
+	size_t kept, bodies, held;
 	json_t *tools; /* as tools/list shows them; NULL before the first */
 };
 

@@ -45,8 +45,35 @@ static void bury(struct deferred *d)
 	free(st);
 }
 
+/* --- what its calls remember --- */
+
+bool mcp_stream_fits(const struct mcp_session *s, size_t n)
+{
+	return n <= MCP_SMALL || (s->held + n <= MCP_HELD_MAX &&
+				  s->api->mcp.held + n <= MCP_HELD_ALL_MAX);
+}
+
+void mcp_stream_charge(struct mcp_stream *st, size_t n)
+{
+	if (n <= MCP_SMALL)
+		return;
+	st->held = n;
+	st->session->held += n;
+	st->session->api->mcp.held += n;
+}
+
+static void discharge(struct mcp_stream *st)
+{
+	st->session->held -= st->held;
+	st->session->api->mcp.held -= st->held;
+	st->held = 0;
+}
+
+/* --- its memory --- */
+
 static void forget(struct mcp_stream *st)
 {
+	discharge(st);
 	timer_del(&st->session->api->loop, &st->timer);
 	events_drop(st);
 	list_del(&st->node);
@@ -241,6 +268,7 @@ static void close_events(struct mcp_stream *st)
 static void finish(struct mcp_stream *st)
 {
 	mcp_session_touch(st->session);
+	discharge(st);
 	if (!st->sse) {
 		finish_json(st);
 		return;

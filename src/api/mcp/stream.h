@@ -31,6 +31,7 @@ struct mcp_stream {
 	unsigned number;   /* 0: of a GET, for nothing in particular */
 	unsigned n_events; /* so far */
 	unsigned n_calls;  /* under way */
+	size_t held;       /* memory of the message, which they look at */
 	bool can_sse;      /* the client takes events */
 	bool batch;        /* answers are an array */
 	bool sse;          /* begun */
@@ -44,6 +45,9 @@ struct mcp_stream {
 
 struct mcp_stream *mcp_stream_new(struct mcp_session *s, struct http_conn *c,
 				  bool can_sse, bool batch);
+/* Its message takes so much memory. False: there is no room for that. */
+bool mcp_stream_fits(const struct mcp_session *s, size_t n);
+void mcp_stream_charge(struct mcp_stream *st, size_t n);
 /* Around the start of its calls. */
 void mcp_stream_hold(struct mcp_stream *st);
 void mcp_stream_release(struct mcp_stream *st);

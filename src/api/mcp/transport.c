@@ -164,6 +164,7 @@ static void take_all(struct post *p, struct http_conn *c, struct mcp_session *s,
 	if (has_requests(b)) {
 		st = mcp_stream_new(s, c, accepts(http_request(c), events_type),
 				    b->is_batch);
+		mcp_stream_charge(st, b->size);
 		mcp_stream_hold(st);
 	}
 	for (i = 0; i < b->n; i++)
@@ -191,6 +192,9 @@ static void dispatch(struct post *p, struct http_conn *c,
 	if (b->is_batch && s->version != MCP_2025_03_26)
 		refuse(p, c, NULL, RPC_BAD_REQUEST,
 		       "this version of the protocol has no batches");
+	else if (!mcp_stream_fits(s, b->size))
+		reply_error(p->api, c, 503, "try_again",
+			    "too much is under way: wait for some to end");
 	else
 		take_all(p, c, s, b);
 }
