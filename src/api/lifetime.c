@@ -19,7 +19,10 @@ enum {
 	LOOK_RECLAIMED_MS = 10000,
 	LOOK_PAUSED_MS = 600000,
 	IDLE_LOOKS = 4, /* in the time after which it ends */
-	SLEEP_RETRY_MS = 2000,
+	/* Until it is in a state to be paused; until a pause that failed is
+	 * tried again. */
+	SLEEP_BUSY_MS = 2000,
+	SLEEP_RETRY_MS = 30000,
 };
 
 void box_reason(struct sandbox *s, const char *fmt, ...)
@@ -97,14 +100,17 @@ void lifetime_changed(struct sandbox *s, bool timeout)
 /* Now, or when it is in a state for it. */
 static void put_to_sleep(struct sandbox *s)
 {
+	bool busy = s->state != BOX_RUNNING || s->pause.call.busy ||
+		    s->restart.busy;
 	struct err e = { 0 };
 
 	if (sleeps(s)) {
 		lifetime_asleep(s);
 		return;
 	}
-	timer_set(&s->api->loop, &s->deadline, SLEEP_RETRY_MS, on_deadline);
-	if (s->state != BOX_RUNNING || s->pause.call.busy || s->restart.busy)
+	timer_set(&s->api->loop, &s->deadline,
+		  busy ? SLEEP_BUSY_MS : SLEEP_RETRY_MS, on_deadline);
+	if (busy)
 		return;
 	log_info("sandbox=%s its time is over, timeout-action=%s", s->id,
 		 s->spec.timeout_action);

@@ -301,9 +301,11 @@ void pause_found(struct sandbox *s, bool is_paused)
 {
 	if (s->state == BOX_RUNNING && is_paused) {
 		s->state = BOX_PAUSED;
+		lifetime_asleep(s);
 		meter_plan(s);
 	} else if (s->state == BOX_PAUSED && !is_paused) {
 		s->state = BOX_RUNNING;
+		lifetime_awake(s);
 		box_touch(s);
 		meter_plan(s);
 	}

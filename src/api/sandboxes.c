@@ -713,6 +713,12 @@ void box_adopt(struct sandbox *s, bool paused)
 
 	s->state = paused ? BOX_PAUSED : BOX_RUNNING;
 	s->pause.unheard = paused;
+	/* We may have died before we wrote down that its time stands, or runs
+	 * again. */
+	if (paused)
+		lifetime_asleep(s);
+	else
+		lifetime_awake(s);
 	gate_box_found(s);
 	if (paused)
 		return;
