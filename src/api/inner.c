@@ -10,6 +10,15 @@
 
 enum { READ_MAX = 64 * 1024 };
 
+/*
+ * The request whose event is being worked on. A callback may close it, and then
+ * it is its owner's: gone, or another one already. Events come one at a time.
+ */
+static struct {
+	const struct inner *on;
+	bool closed;
+} work;
+
 int inner_init(struct api *a, struct err *e)
 {
 	a->inner.on_request = a->http.on_request;
@@ -27,6 +36,8 @@ void inner_close(struct inner *in)
 {
 	if (!in->api)
 		return;
+	if (work.on == in)
+		work.closed = true;
 	http_stream_close(&in->stream);
 	timer_del(&in->api->loop, &in->again);
 	in->api = NULL;
@@ -207,12 +218,11 @@ static int take_content(struct inner *in)
 		n = n < in->left ? n : (size_t)in->left;
 		in->left -= n;
 	}
-	/* The owner may close us meanwhile. */
 	piece = in->in;
 	in->in = (struct buf){ 0 };
 	if (n > 0 && in->ops->data)
 		in->ops->data(in, buf_data(&piece), n);
-	if (!in->api) {
+	if (work.closed) {
 		buf_done(&piece);
 		return 0;
 	}
@@ -249,7 +259,7 @@ static int take_head(struct inner *in)
 	in->left = h.length;
 	if (in->ops->head)
 		in->ops->head(in, &h);
-	if (!in->api)
+	if (work.closed)
 		return 0;
 	if (in->body == HTTP_NO_BODY ||
 	    (in->body == HTTP_LENGTH && in->left == 0)) {
@@ -261,7 +271,7 @@ static int take_head(struct inner *in)
 
 static void take(struct inner *in)
 {
-	while (in->api && !in->held &&
+	while (!work.closed && !in->held &&
 	       (in->status ? take_content(in) : take_head(in)) == 1)
 		;
 }
@@ -271,7 +281,7 @@ static void on_input(struct inner *in)
 	ssize_t n;
 
 	take(in); /* what inner_hold() left */
-	if (!in->api || in->held)
+	if (work.closed || in->held)
 		return;
 	n = http_stream_fill(&in->stream, &in->in, READ_MAX);
 	if (n == -EAGAIN)
@@ -286,6 +296,8 @@ static void on_event(struct http_stream *s, uint32_t events)
 {
 	struct inner *in = container_of(s, struct inner, stream);
 
+	work.on = in;
+	work.closed = false;
 	if (events & (EPOLLOUT | EPOLLHUP | EPOLLERR)) {
 		flush(in);
 		watch(in);
@@ -295,8 +307,9 @@ static void on_event(struct http_stream *s, uint32_t events)
 		if (in->ops->room)
 			in->ops->room(in);
 	}
-	if (in->api && (events & (EPOLLIN | EPOLLHUP | EPOLLERR)))
+	if (!work.closed && (events & (EPOLLIN | EPOLLHUP | EPOLLERR)))
 		on_input(in);
+	work.on = NULL;
 }
 
 /* --- JSON, whole --- */
