@@ -60,7 +60,10 @@ class Builds(Case):
         self.assertEqual(done["status"], "ready", done)
         at = self.build("young", [run("touch /tmp/began; sleep 600")],
                         wait=False)
-        box = wait_for("its sandbox runs", lambda: self.i.ids())[0]
+        wait_for("its step is there", lambda: "RUN touch" in
+                 " ".join(self.status(at)["logs"]))
+        box = wait_for("only its sandbox is there", lambda:
+                       len(self.i.ids()) == 1 and self.i.ids())[0]
         wait_for("its step runs", lambda: self.run_in(
             box, "ls /tmp/began 2>/dev/null"))
         self.assertEqual(self.ok(200, "GET", "/v2/sandboxes"), [])
@@ -113,9 +116,10 @@ class Builds(Case):
         self.assertIn("under way", self.ok(
             409, "DELETE", f"/templates/{tid}")["message"])
         # The end of its sandbox is the end of a build.
-        wait_for("they have begun", lambda: len(self.i.ids()) == 4)
+        wait_for("their steps run", lambda: all(
+            "RUN sleep 600" in self.status(a)["logs"] for a in ats))
         for box in self.i.ids():
-            self.i.rm(box)
+            self.i.api("DELETE", f"/v1/sandboxes/{box}")
         for a in ats:
             self.assertEqual(self.ended(a)["status"], "error")
         self.ok(204, "DELETE", f"/templates/{tid}")
