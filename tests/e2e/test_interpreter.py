@@ -5,7 +5,9 @@ asked through the native API. tests/clients has the same through E2B's SDK."""
 
 import json
 import os
+import shutil
 import sys
+import unittest
 
 import clients
 import harness
@@ -16,6 +18,51 @@ from test_examples import run_example
 class Sdk(clients.Case):
     IMAGE = "code-interpreter"
     CONF = {"memory": "1G", "disk": "1G", "pool_size": "4G"}
+
+
+class Said:
+    def __init__(self):
+        self.lines = []
+
+    def send(self, line):
+        self.lines.append(line)
+
+    def text(self):
+        return "".join(x.get("text", "") for x in self.lines)
+
+
+@unittest.skipUnless(shutil.which("jq"), "no jq")
+class Bash(unittest.TestCase):
+    """The kernel alone, as it is in the sources."""
+
+    def setUp(self):
+        sys.path.insert(0, os.path.join(
+            harness.TOP, "images/code-interpreter/server"))
+        self.addCleanup(sys.path.pop, 0)
+        import line_kernel
+        self.kernel = line_kernel.bash("/")
+        self.addCleanup(self.kernel.stop)
+
+    def run_code(self, code, **env):
+        said = Said()
+        self.kernel.run(code, env, said)
+        return said.text()
+
+    def test_environment_is_as_before(self):
+        before = self.run_code("Q='a  b'; echo $PATH")
+        self.assertEqual(self.run_code("echo $PATH $Q", PATH="/bin", Q="1"),
+                         "/bin 1\n")
+        self.assertEqual(self.run_code('echo "$PATH"'), before)
+        self.assertEqual(self.run_code('echo "$Q"'), "a  b\n")
+        self.run_code("PATH=/nowhere")
+        self.assertEqual(self.run_code("echo here"), "here\n")
+
+    def test_its_descriptors_are_closed_once(self):
+        self.kernel.stop()
+        pipe = os.pipe()  # with the numbers that were let go of
+        self.kernel.stop()
+        for fd in pipe:
+            os.close(fd)
 
 
 class Interpreter(harness.Case):

@@ -11,6 +11,7 @@ import secrets
 import select
 import signal
 import subprocess
+import threading
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -33,6 +34,8 @@ class Kernel:
             start_new_session=True)
         for fd in spare:
             os.close(fd)
+        self.fds = (self.code, self.reply)
+        self.lock = threading.Lock()
         self.count = 0
         self.interrupted = 0
 
@@ -52,11 +55,11 @@ class Kernel:
     def stop(self):
         self.signal(signal.SIGKILL)
         self.process.wait()
-        for fd in (self.code, self.reply):
-            try:
-                os.close(fd)
-            except OSError:
-                pass
+        # Once: the numbers may be somebody else's soon.
+        with self.lock:
+            fds, self.fds = self.fds, ()
+        for fd in fds:
+            os.close(fd)
 
     def run(self, code, env, out):
         self.count += 1
