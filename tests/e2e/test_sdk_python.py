@@ -6,6 +6,7 @@ import inspect
 import io
 import os
 import socket
+import ssl
 import subprocess
 import sys
 import tarfile
@@ -26,6 +27,7 @@ from carrel import (AsyncClient, AsyncSandbox, Client, CommandError,  # noqa: E4
                     NotReached, Sandbox, TimedOut, Unauthorized,
                     VersionMismatch, aio, client as blocking, http, websocket)
 from carrel.seal import seal  # noqa: E402
+from carrel.transport import TlsConn  # noqa: E402
 
 
 def tar_of(**files):
@@ -955,6 +957,40 @@ class Alone(unittest.TestCase):
                 a.feed(raw)
                 a.take()
                 a.eof()
+
+    def test_tls_sends_and_receives_at_once(self):
+        """Who sends does not keep from receiving what the other must get rid
+        of before it reads on."""
+        with tempfile.TemporaryDirectory() as where:
+            cert, key = certificate(where)
+            there = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            there.load_cert_chain(cert, key)
+            here = ssl.create_default_context(cafile=cert)
+        ours, theirs = socket.socketpair()
+        data, seen = os.urandom(8 << 20), bytearray()
+
+        def echo():
+            with there.wrap_socket(theirs, server_side=True) as s:
+                while piece := s.recv(65536):
+                    s.sendall(piece)
+
+        def send():
+            for at in range(0, len(data), 65536):
+                conn.send(data[at:at + 65536])
+
+        def receive():
+            while len(seen) < len(data):
+                seen.extend(conn.recv(None))
+
+        threads = [threading.Thread(target=fn, daemon=True)
+                   for fn in (echo, send, receive)]
+        threads[0].start()
+        conn = TlsConn(ours, here, "localhost")
+        self.addCleanup(conn.close)
+        for t in threads[1:]:
+            t.start()
+        threads[2].join(30 * SLOW)
+        self.assertTrue(bytes(seen) == data, len(seen))
 
     def test_requests_that_are_two(self):
         for method, target, fields in (

@@ -75,7 +75,9 @@ class SocketConn:
 
 class TlsConn(SocketConn):
     """TLS over memory: OpenSSL must not be called by two threads at once, and
-    who waits for bytes must not keep the other from sending."""
+    none of them may keep the other from its work while it waits for the
+    network. So the lock of the state is never held then; who sends has that of
+    the turn around it, for what is encrypted must leave in its order."""
 
     def __init__(self, sock: socket.socket, context: ssl.SSLContext,
                  name: str) -> None:
@@ -96,8 +98,19 @@ class TlsConn(SocketConn):
             self._flush()
 
     def _flush(self) -> None:
-        if data := self._out.read():
-            super().send(data)
+        """Only with the turn."""
+        with self._state:
+            data = self._out.read()
+        if data:
+            self.sock.sendall(data)
+
+    def _flush_if_free(self) -> None:
+        """What TLS says by itself; who is sending takes it along."""
+        if self._turn.acquire(blocking=False):
+            try:
+                self._flush()
+            finally:
+                self._turn.release()
 
     def _fill(self, timeout: float | None) -> None:
         data = super().recv(timeout)
@@ -108,8 +121,9 @@ class TlsConn(SocketConn):
                 self._in.write_eof()
 
     def send(self, data: bytes) -> None:
-        with self._state:
-            self._tls.write(data)
+        with self._turn:
+            with self._state:
+                self._tls.write(data)
             self._flush()
 
     def recv(self, timeout: float | None) -> bytes:
@@ -118,9 +132,11 @@ class TlsConn(SocketConn):
                 try:
                     return self._tls.read(PIECE)
                 except ssl.SSLWantReadError:
-                    self._flush()
+                    pending = self._out.pending
                 except (ssl.SSLZeroReturnError, ssl.SSLEOFError):
                     return b""
+            if pending:
+                self._flush_if_free()
             self._fill(timeout)
 
 
