@@ -63,16 +63,16 @@ struct conf {
 	char gate_user[32];
 	char resolver[256]; /* "ADDRESS[:PORT], ..."; "": the host's own */
 	char gate_ca[256];  /* PEM: who may vouch for servers outside */
-	char upstream_proxy[256];    /* "http://[USER:PASSWORD@]HOST:PORT" */
-	uint64_t ask_timeout_ms;     /* a request that nobody decided on */
-	char ask_webhook[256];       /* URL that hears of each */
+	char upstream_proxy[256]; /* "http://[USER:PASSWORD@]HOST:PORT" */
+	uint64_t ask_timeout_ms;  /* a request that nobody decided on */
+	char ask_webhook[256];    /* URL that hears of each */
 	uint64_t e2b_internet; /* sandboxes made over E2B: the web is open: 1 */
 	char vault_key_command[256]; /* prints the vault's key; "": a file */
 	char presets_dir[CONF_PATH]; /* policies that come with us */
 	char models[CONF_PATH];      /* model APIs and what they cost */
-	uint64_t mcp_idle_ms; /* sessions nobody has to do with; 0: stay */
+	uint64_t mcp_idle_ms;  /* sessions nobody has to do with; 0: stay */
 	uint64_t mcp_pause_ms; /* their sandboxes, when idle; 0: never */
-	uint64_t mcp_fixture; /* 1: what the conformance suite calls */
+	uint64_t mcp_fixture;  /* 1: what the conformance suite calls */
 	char log_level[8];
 #ifdef WALLS_TEST
 	char wall_off[32]; /* the one wall a test takes away */

@@ -7,7 +7,7 @@
 struct upload {
 	const char *name;
 	const char *start; /* what sandboxes of it run; NULL: nothing */
-	int fd; /* where the tar comes from */
+	int fd;            /* where the tar comes from */
 	struct progress *progress;
 	/*
 	 * Called at the end of `fd`, before the daemon learns of it: an error
