@@ -12,6 +12,8 @@
 #include "vault/secret_json.h"
 #include "wire/gate.h"
 
+enum { LATE_MS = 1000 };
+
 /* --- the table --- */
 
 static void add(struct api *a, struct project_secret *p)
@@ -265,6 +267,31 @@ void own_secret_drop(struct api *a, const char *project, const char *name)
 		  &(struct audit){ .type = "secret.remove",
 				   .data = json_pack("{s:s, s:s}", "name", name,
 						     "project", project) });
+}
+
+struct late_drop {
+	struct api *api;
+	char project[NAME_CAP], name[NAME_CAP];
+	struct timer timer;
+};
+
+static void on_late_drop(struct timer *t)
+{
+	AUTO_FREE struct late_drop *d =
+		container_of(t, struct late_drop, timer);
+
+	if (!is_used(d->api, d->project, d->name))
+		own_secret_drop(d->api, d->project, d->name);
+}
+
+void own_secret_drop_late(struct api *a, const char *project, const char *name)
+{
+	struct late_drop *d = xcalloc(1, sizeof(*d));
+
+	d->api = a;
+	snprintf(d->project, sizeof(d->project), "%s", project);
+	snprintf(d->name, sizeof(d->name), "%s", name);
+	timer_set(&a->loop, &d->timer, LATE_MS, on_late_drop);
 }
 
 void own_secrets_unused(struct api *a, const char *project, const json_t *names)

@@ -70,6 +70,9 @@ bool own_secret_is(const char *name);
 int own_secret_allowed(const struct api *a, const char *project,
 		       struct err *e) MUST_CHECK;
 void own_secret_drop(struct api *a, const char *project, const char *name);
+/* The same a moment later, if no sandbox has it then: what was asked and given
+ * up may have been done all the same. */
+void own_secret_drop_late(struct api *a, const char *project, const char *name);
 /* Those among `names` (of a spec, or NULL) that no sandbox has any more. */
 void own_secrets_unused(struct api *a, const char *project,
 			const json_t *names);

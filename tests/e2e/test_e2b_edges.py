@@ -6,6 +6,8 @@ import concurrent.futures
 import hashlib
 import json
 import re
+import socket
+import time
 
 import harness
 from harness import read, wait_for
@@ -162,6 +164,34 @@ class Secrets(Case):
         # In other words than those of E2B, too.
         self.ok(200, "PATCH", f"/v1/sandboxes/{box['sandboxID']}",
                 {"secrets": []})
+        wait_for("none is left", lambda: not self.names())
+
+    def leave(self, method, path, body, after):
+        body = json.dumps(body).encode()
+        with socket.socket(socket.AF_UNIX) as s:
+            s.connect(self.i.sock)
+            s.sendall(b"%s %s HTTP/1.1\r\nHost: localhost\r\n"
+                      b"Content-Length: %d\r\n\r\n%s" %
+                      (method, path, len(body), body))
+            time.sleep(after)
+
+    def test_clients_that_leave(self):
+        """None of theirs stays, and no sandbox is left with names of secrets
+        that are not there, which nothing could be changed of any more."""
+        box = self.ok(201, "POST", "/v2/sandboxes", {"templateID": "base"})
+        at = f"/sandboxes/{box['sandboxID']}"
+        rules = {"api.test": [{"transform": {"headers": {"A": "a", "B": "b"}}}]}
+
+        def leave(n):
+            self.leave(b"PUT", f"{at}/network".encode(), {"rules": rules},
+                       n * 0.0005)
+            self.leave(b"POST", b"/v2/sandboxes",
+                       {"templateID": "base", "network": {"rules": rules}},
+                       n * 0.0005)
+        with concurrent.futures.ThreadPoolExecutor(4) as pool:
+            list(pool.map(leave, range(40)))
+        self.ok(204, "POST", f"{at}/timeout", {"timeout": 100})
+        self.i.api("DELETE", "/v1/sandboxes?all=true")
         wait_for("none is left", lambda: not self.names())
 
 

@@ -50,6 +50,7 @@ static void on_changed(struct inner_ask *q, int status, json_t *answer)
 {
 	struct change *x = container_of(q, struct change, ask);
 
+	x->network.applying = false;
 	if (status == 200) {
 		e2b_network_keep(&x->network);
 		reply_empty(x->api, x->conn, 204);
@@ -64,6 +65,7 @@ static void apply(struct change *x)
 	char target[64];
 	struct err e = { 0 };
 
+	x->network.applying = true;
 	snprintf(target, sizeof(target), "/v1/sandboxes/%s", x->id);
 	if (inner_ask(&x->ask, x->api, &x->who, http_request_id(x->conn),
 		      "PATCH", target, json_incref(x->patch), on_changed,

@@ -94,6 +94,7 @@ static void on_created(struct e2b_job *j, int status, json_t *answer)
 	struct create *cr = create_of(j);
 	const char *id = json_string_value(json_object_get(answer, "id"));
 
+	cr->network.applying = false;
 	if (status != 201 || !id || str_copy(cr->id, ID_CAP, id) < 0) {
 		e2b_job_pass(j, status == 201 ? 502 : status, answer);
 		return;
@@ -112,6 +113,7 @@ static void on_network(struct e2b_network *n, const struct err *e)
 
 	cr->spec = NULL;
 	if (!e) {
+		n->applying = true;
 		e2b_job_ask(&cr->job, "POST", spec, on_created,
 			    "/v1/sandboxes");
 		return;

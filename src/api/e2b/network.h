@@ -69,6 +69,8 @@ struct e2b_network {
 	char names[SPEC_SECRETS_MAX][E2B_SECRET_CAP];
 	size_t n_made; /* secrets that are ours to remove */
 	size_t at;     /* the header that is being sealed */
+	/* The owner's: a sandbox is being given them. */
+	bool applying;
 	unsigned char key[32];
 	struct inner_ask ask;
 	e2b_network_fn *done;

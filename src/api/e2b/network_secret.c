@@ -100,9 +100,12 @@ void e2b_network_done(struct e2b_network *n)
 
 	if (!n->api)
 		return;
+	/* A request that is given up may have been read already. */
+	n->applying |= n->ask.in.api != NULL;
 	inner_ask_close(&n->ask);
 	for (i = 0; i < n->n_made; i++)
-		own_secret_drop(n->api, n->project, n->names[i]);
+		(n->applying ? own_secret_drop_late : own_secret_drop)(
+			n->api, n->project, n->names[i]);
 	n->n_made = 0;
 	wipe_all(n);
 	n->api = NULL;
