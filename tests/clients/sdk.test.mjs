@@ -287,6 +287,15 @@ test('run that is aborted', async () => {
 			p.argv.at(-1).includes('6543')));
 });
 
+test('much in and out', async () => {
+	const input = randomBytes(12 << 20);
+	const r = await shared.run('cat', { input, timeout: 120 });
+	assert.deepEqual([r.ok, r.timedOut], [true, false]);
+	assert(input.subarray(-r.stdoutBytes.length).equals(r.stdoutBytes));
+	assert((await shared.run('true', { input, timeout: 120 })).ok);
+	assert((await shared.run('sleep 99', { input, timeout: 1 })).timedOut);
+});
+
 test('callbacks and bytes', async () => {
 	const err = [], data = randomBytes(150000);
 	const r = await shared.run('cat; echo e >&2', { input: data,

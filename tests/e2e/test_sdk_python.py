@@ -277,6 +277,23 @@ class Lossy:
 
 
 class Commands(Case):
+    def test_much_in_and_out(self):
+        """What it writes is read while it is given what it reads."""
+        data = os.urandom(12 << 20)
+        r = self.box.run("cat", input=data, timeout=60 * SLOW)
+        self.assertEqual((r.ok, r.timed_out), (True, False))
+        self.assertTrue(r.stdout_bytes == data[-len(r.stdout_bytes):])
+
+        async def both():
+            async with AsyncClient(socket=self.i.sock) as c:
+                box = await AsyncSandbox.connect(self.box.id, client=c)
+                return await box.run("cat", input=data, timeout=60 * SLOW)
+        self.assertTrue(asyncio.run(both()).ok)
+        # Nor is it waited for who wants nothing of it.
+        self.assertTrue(self.box.run("true", input=data, timeout=60 * SLOW).ok)
+        r = self.box.run("sleep 99", input=data, timeout=1)
+        self.assertTrue(r.timed_out)
+
     def test_run(self):
         r = self.box.run("cat; echo err >&2; exit 3", input="in")
         self.assertEqual((r.stdout, r.stderr, r.exit_code, r.ok),

@@ -13,7 +13,7 @@ from .errors import (CarrelError, CommandError, ConnectionFailed, NotFound,
 from .exchange import Lines, Request, ask, get, post, segment
 from .sandbox_calls import At
 from .spec import Number
-from .steps import Body, Flow, Sleep, Tell
+from .steps import Beside, Body, Flow, Sleep, Tell
 
 Command = Union[str, Sequence[str]]  # a line for the shell, or words
 Callback = Callable[[str], Any]
@@ -83,20 +83,36 @@ def _run_followed(at: At, body: dict[str, Any], timeout: Number | None,
     f = Following(at, body=body)
     f.callbacks = {"stdout": on_stdout, "stderr": on_stderr}
     until = None if timeout is None else time.monotonic() + timeout
+    feed = None
     try:
         yield from f.open()
+        # It may take no more input before somebody takes its output.
         if input is not None:
-            try:
-                yield from write_input(at, f.ref, input, eof=True)
-            except NotFound:
-                pass  # it did not want all of it
+            feed = Beside(_feed(at, f.ref, input))
+            yield feed
         try:
-            return (yield from f.finish(until))
+            result = yield from f.finish(until)
         except TimedOut:
             yield from send_signal(at, f.ref, "KILL")
-            return (yield from f.finish(None, timed_out=True))
+            result = yield from f.finish(None, timed_out=True)
+        if feed and feed.error:
+            raise feed.error
+        return result
     finally:
+        if feed:
+            feed.cancel()
         f.close()
+
+
+def _feed(at: At, ref: int | str, input: str | bytes) -> Flow[None]:
+    try:
+        yield from write_input(at, ref, input, eof=True)
+    except NotFound:
+        pass  # it did not want all of it
+    except CarrelError:
+        # It would wait for the rest for ever.
+        yield from send_signal(at, ref, "KILL")
+        raise
 
 
 # --- by number or tag

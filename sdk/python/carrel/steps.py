@@ -60,7 +60,17 @@ class Tell:
     value: Any
 
 
-Step = Union[Connect, Send, Recv, Pull, Sleep, Tell]
+@dataclass
+class Beside:
+    """Runs another flow while this one goes on; why it failed is in `error`.
+    cancel() is for one that is not wanted any more: where it cannot be ended
+    it is left to itself."""
+    flow: Generator[Any, Any, None]
+    error: BaseException | None = None
+    cancel: Callable[[], Any] = lambda: None
+
+
+Step = Union[Connect, Send, Recv, Pull, Sleep, Tell, Beside]
 Flow = Generator[Step, Any, T]
 # What may be sent as a body.
 Body = Union[bytes, str, BinaryIO, Iterable[bytes], AsyncIterable[bytes]]

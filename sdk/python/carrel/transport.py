@@ -13,7 +13,7 @@ from typing import Any
 
 from .errors import ConnectionFailed, NotReached, TimedOut
 from .exchange import Endpoint, Link
-from .steps import Connect, Flow, Pull, Recv, Send, Sleep, Step, T, Tell
+from .steps import Beside, Connect, Flow, Pull, Recv, Send, Sleep, Step, T, Tell
 
 CONNECT_S = 10.0
 PIECE = 256 * 1024
@@ -174,7 +174,16 @@ class Blocking:
             return time.sleep(step.seconds)
         if isinstance(step, Tell):
             return step.fn(step.value)
+        if isinstance(step, Beside):
+            return threading.Thread(target=self._beside, args=(step,),
+                                    daemon=True).start()
         return _pull(step)
+
+    def _beside(self, step: Beside) -> None:
+        try:
+            self.run(step.flow)
+        except Exception as e:
+            step.error = e
 
     def _connect(self, at: Endpoint) -> SocketConn:
         sock = None
@@ -282,7 +291,16 @@ class Async:
         if isinstance(step, Tell):
             got = step.fn(step.value)
             return await got if inspect.isawaitable(got) else got
+        if isinstance(step, Beside):
+            step.cancel = asyncio.create_task(self._beside(step)).cancel
+            return None
         return await self._pull(step)
+
+    async def _beside(self, step: Beside) -> None:
+        try:
+            await self.run(step.flow)
+        except Exception as e:
+            step.error = e
 
     async def _connect(self, at: Endpoint) -> StreamConn:
         try:

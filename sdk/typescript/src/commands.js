@@ -90,6 +90,18 @@ export async function run(link, box, cmd, o) {
 	return o.check ? checked(cmd, result) : result;
 }
 
+/** @param {Command} c @param {number} [timeout] */
+async function waitOrKill(c, timeout) {
+	try {
+		return await c.wait({ timeout });
+	} catch (e) {
+		if (!(e instanceof TimedOut))
+			throw e;
+		await c.kill();
+		return { ...await c.wait(), timedOut: true, ok: false };
+	}
+}
+
 /**
  * @param {import('./link.js').Link} link
  * @param {string} box
@@ -106,19 +118,21 @@ async function runFollowed(link, box, cmd, o) {
 	o.signal?.addEventListener('abort', stop);
 	try {
 		await c.open();
+		/** @type {any} */
+		let failed;
+		// Beside what follows: it may take no more input before somebody
+		// takes its output.
 		if (o.input !== undefined)
-			await c.write(o.input, { eof: true }).catch((e) => {
-				if (!(e instanceof NotFound)) // it did not want all of it
-					throw e;
+			c.write(o.input, { eof: true }).catch((e) => {
+				if (e instanceof NotFound)
+					return; // it did not want all of it
+				failed = e;
+				stop(); // it would wait for the rest for ever
 			});
-		try {
-			return await c.wait({ timeout: o.timeout });
-		} catch (e) {
-			if (!(e instanceof TimedOut))
-				throw e;
-			await c.kill();
-			return { ...await c.wait(), timedOut: true, ok: false };
-		}
+		const result = await waitOrKill(c, o.timeout);
+		if (failed)
+			throw failed;
+		return result;
 	} finally {
 		o.signal?.removeEventListener('abort', stop);
 		c.close();
