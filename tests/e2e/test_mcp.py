@@ -482,6 +482,38 @@ class Boxes(BoxCase):
         s.end()
         self.assertEqual(self.boxes(), [])
 
+    def test_copies_end_with_it(self):
+        s = mcp.Session(self.i.sock)
+        for _ in range(15):
+            self.assertNotIn("isError", s.tool("fork"))
+        r = s.tool("fork")
+        self.assertTrue(r.get("isError"))
+        self.assertIn("switch_sandbox", r["content"][0]["text"])
+        # Those that have ended do not count.
+        for box in self.boxes()[:2]:
+            self.i.rm(box["id"])
+        s.tool("sandbox_info")
+        self.assertNotIn("isError", s.tool("fork"))
+        self.assertEqual(s.end(), 204)
+        self.assertEqual(self.boxes(), [])
+
+    def test_readers_take_no_session(self):
+        def bearer(scope):
+            key = self.i.api("POST", "/v1/keys", {
+                "name": "k", "scope": scope, "project": "a"}).json["key"]
+            return {"Authorization": f"Bearer {key}"}
+        mine, reader = bearer("use"), bearer("read")
+        s = mcp.Session(self.i.sock, headers=mine)
+        self.run_in(s, "true")
+        self.i.kill_role("carrel-api")
+        self.i.wait_ready()
+        s.headers = reader
+        self.assertEqual(s.ask("ping").status, 404)
+        self.assertEqual(s.end(), 404)
+        s.headers = mine
+        self.assertEqual(s.end(), 204)
+        self.assertEqual(self.boxes(), [])
+
     def test_found_again_after_a_restart(self):
         s = mcp.Session(self.i.sock)
         self.run_in(s, "echo kept > /tmp/x")

@@ -31,6 +31,18 @@ static void own(struct mcp_session *s, const char *id)
 		memcpy(s->box.ours[s->box.n_ours++], id, ID_CAP);
 }
 
+/* Those that have ended make room. */
+bool mcp_has_room(struct mcp_session *s)
+{
+	unsigned i, n = 0;
+
+	for (i = 0; i < s->box.n_ours; i++)
+		if (find(s, s->box.ours[i]))
+			memmove(s->box.ours[n++], s->box.ours[i], ID_CAP);
+	s->box.n_ours = n;
+	return n < MCP_BOXES_MAX - MCP_CALLS_MAX;
+}
+
 static const char session_label[] = "mcp-session";
 static const char keep_label[] = "mcp-keep";
 
@@ -191,6 +203,11 @@ static int make(struct mcp_call *c, struct err *e)
 {
 	struct mcp_session *s = c->session;
 
+	if (!mcp_has_room(s))
+		return err_set(
+			e, EUSERS,
+			"this session has made too many sandboxes: go on "
+			"in one of them with switch_sandbox");
 	if (inner_ask(&s->box.ask, s->api, &s->who, c->request_id, "POST",
 		      "/v1/sandboxes", new_spec(s), on_made, e) < 0)
 		return -e->code;

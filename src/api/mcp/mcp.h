@@ -92,6 +92,8 @@ const char *mcp_box(const struct mcp_session *s);
 /* Another one from now on: that the model chose to go on in. It is as much the
  * session's as it was before. */
 void mcp_set_box(struct mcp_session *s, const char *id);
+/* May one more be made, that ends with the session? */
+bool mcp_has_room(struct mcp_session *s);
 /* A copy was made of one: it ends with the session, if that one does. */
 void mcp_copied_box(struct mcp_session *s, const char *of, const char *id);
 

@@ -290,11 +290,13 @@ static struct mcp_session *by_id(struct api *a, const char *id)
 	return NULL;
 }
 
-/* Its client came back after a restart of ours. */
+/* Its client came back after a restart of ours. Who may only read has never
+ * made a sandbox, and could not end it. */
 static bool claim(struct mcp_session *s, const struct identity *who,
 		  enum mcp_version v)
 {
-	if (!is_unclaimed(s) || !who_sees(who, s->who.project))
+	if (!is_unclaimed(s) || !who_sees(who, s->who.project) ||
+	    who->scope < SCOPE_USE)
 		return false;
 	s->who = *who;
 	s->version = v;

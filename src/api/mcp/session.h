@@ -68,7 +68,11 @@ struct mcp_wishes {
 int mcp_wishes_read(struct mcp_wishes *w, const struct http_head *h,
 		    struct err *e) MUST_CHECK;
 
-enum { MCP_BOXES_MAX = 16 }; /* that end with a session */
+enum {
+	/* Sandboxes that end with a session. Each call that is under way may
+	 * add one to those that it has. */
+	MCP_BOXES_MAX = 16 + MCP_CALLS_MAX,
+};
 
 struct mcp_box {
 	char id[ID_CAP]; /* that calls work in; "": none yet */

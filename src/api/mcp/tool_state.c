@@ -149,8 +149,14 @@ static void fork_begin(struct task *t)
 {
 	AUTO(buf_done) struct buf target = { 0 };
 	const char *name = task_str(t, "name", NULL);
-	json_t *body = json_object();
+	json_t *body;
 
+	if (!mcp_has_room(t->call->session)) {
+		task_error(t, "this session has made too many sandboxes: go on "
+			      "in one of them with switch_sandbox");
+		return;
+	}
+	body = json_object();
 	if (name)
 		json_object_set_new(body, "name", json_string(name));
 	task_target(t, &target, "/fork");
