@@ -340,25 +340,22 @@ static void on_ended(struct inner *in, bool whole)
 
 static const struct inner_ops ask_ops = { .data = on_data, .ended = on_ended };
 
-int inner_ask(struct inner_ask *q, struct api *a, const struct identity *who,
-	      const char *request_id, const char *method, const char *target,
-	      json_t *body,
-	      void (*done)(struct inner_ask *q, int status, json_t *answer),
-	      struct err *e)
+int inner_ask(struct inner_ask *q, const struct inner_json *r, struct err *e)
 {
 	static const struct http_field json_type[] = {
 		{ "Content-Type", "application/json" }, { NULL, NULL }
 	};
-	AUTO_FREE char *text = body ? json_dumps(body, JSON_COMPACT) : NULL;
-	struct inner_request r = { .method = method,
-				   .target = target,
-				   .fields = text ? json_type : NULL,
-				   .body = text,
-				   .body_n = text ? strlen(text) : 0 };
+	AUTO_FREE char *text =
+		r->body ? json_dumps(r->body, JSON_COMPACT) : NULL;
+	struct inner_request req = { .method = r->method,
+				     .target = r->target,
+				     .fields = text ? json_type : NULL,
+				     .body = text,
+				     .body_n = text ? strlen(text) : 0 };
 
-	json_decref(body);
-	*q = (struct inner_ask){ .in.ops = &ask_ops, .done = done };
-	return inner_start(&q->in, a, who, request_id, &r, e);
+	json_decref(r->body);
+	*q = (struct inner_ask){ .in.ops = &ask_ops, .done = r->done };
+	return inner_start(&q->in, r->api, r->who, r->request_id, &req, e);
 }
 
 const char *inner_message(int status, const json_t *answer)

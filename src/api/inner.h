@@ -102,15 +102,20 @@ struct inner_ask {
 	void (*done)(struct inner_ask *q, int status, json_t *answer);
 };
 
-/*
- * Asks, with a JSON body (the reference is taken; NULL: none). `done` gets the
- * status and the answer (its reference is the ask's; NULL: none, or no JSON).
- * Status 0: there was no whole answer. The target is "/v1/...", encoded.
- */
-int inner_ask(struct inner_ask *q, struct api *a, const struct identity *who,
-	      const char *request_id, const char *method, const char *target,
-	      json_t *body,
-	      void (*done)(struct inner_ask *q, int status, json_t *answer),
+struct inner_json {
+	struct api *api;
+	const struct identity *who;
+	const char *request_id;
+	const char *method, *target; /* "/v1/...", encoded */
+	json_t *body;                /* the reference is taken; NULL: none */
+	/*
+	 * The status and the answer: its reference is the ask's; NULL: none,
+	 * or no JSON. Status 0: there was no whole answer.
+	 */
+	void (*done)(struct inner_ask *q, int status, json_t *answer);
+};
+
+int inner_ask(struct inner_ask *q, const struct inner_json *r,
 	      struct err *e) MUST_CHECK;
 static inline void inner_ask_close(struct inner_ask *q)
 {

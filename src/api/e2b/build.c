@@ -55,8 +55,11 @@ static void close_work(struct build_work *w)
 	list_del(&w->node);
 	build_logs_prune(w->api);
 	if (*w->box &&
-	    inner_ask(&w->ask, w->api, &w->who, w->request, "DELETE",
-		      build_target(w, "", target), NULL, on_box_gone, &e) == 0)
+	    inner_ask(&w->ask,
+		      &(struct inner_json){
+			      w->api, &w->who, w->request, "DELETE",
+			      build_target(w, "", target), NULL, on_box_gone },
+		      &e) == 0)
 		return;
 	loop_defer(&w->api->loop, &w->gone, work_free);
 }
@@ -159,8 +162,10 @@ void build_ask(struct build_work *w, const char *method, const char *target,
 {
 	struct err e = { 0 };
 
-	if (inner_ask(&w->ask, w->api, &w->who, w->request, method, target,
-		      body, done, &e) < 0)
+	if (inner_ask(&w->ask,
+		      &(struct inner_json){ w->api, &w->who, w->request, method,
+					    target, body, done },
+		      &e) < 0)
 		build_fail(w, "%s", e.msg);
 }
 

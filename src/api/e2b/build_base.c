@@ -231,8 +231,11 @@ static void pull(struct build_work *w, const char *ref, const char *name)
 	http_encode(&target, name);
 	buf_puts(&target, "/pull");
 	/* Images are everybody's: as the operator, if that is who asked. */
-	if (inner_ask(&w->ask, w->api, &w->asker, w->request, "POST",
-		      buf_str(&target), body, on_pulled, &e) < 0)
+	if (inner_ask(&w->ask,
+		      &(struct inner_json){ w->api, &w->asker, w->request,
+					    "POST", buf_str(&target), body,
+					    on_pulled },
+		      &e) < 0)
 		build_fail(w, "%s", e.msg);
 }
 

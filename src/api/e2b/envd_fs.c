@@ -61,8 +61,11 @@ void fs_call_ask(struct fs_call *q, const char *method, const char *target,
 {
 	struct err e = { 0 };
 
-	if (inner_ask(&q->ask, q->fs.api, &q->fs.who, q->fs.request_id, method,
-		      target, body, done, &e) < 0)
+	if (inner_ask(&q->ask,
+		      &(struct inner_json){ q->fs.api, &q->fs.who,
+					    q->fs.request_id, method, target,
+					    body, done },
+		      &e) < 0)
 		fs_call_fail(q, connect_code(e.code), e.msg);
 }
 

@@ -442,8 +442,10 @@ static void list_body(struct http_conn *c, char *body, size_t n, void *owner)
 	(void)body; /* a message without fields */
 	(void)n;
 	snprintf(target, sizeof(target), "/v1/sandboxes/%s/processes", l->id);
-	if (inner_ask(&l->ask, l->api, &l->who, http_request_id(c), "GET",
-		      target, NULL, on_list, &e) < 0) {
+	if (inner_ask(&l->ask,
+		      &(struct inner_json){ l->api, &l->who, http_request_id(c),
+					    "GET", target, NULL, on_list },
+		      &e) < 0) {
 		connect_fail(l->api, c, e.code, e.msg);
 		free(l);
 	}

@@ -67,8 +67,11 @@ static void apply(struct change *x)
 
 	x->network.applying = true;
 	snprintf(target, sizeof(target), "/v1/sandboxes/%s", x->id);
-	if (inner_ask(&x->ask, x->api, &x->who, http_request_id(x->conn),
-		      "PATCH", target, json_incref(x->patch), on_changed,
+	if (inner_ask(&x->ask,
+		      &(struct inner_json){ x->api, &x->who,
+					    http_request_id(x->conn), "PATCH",
+					    target, json_incref(x->patch),
+					    on_changed },
 		      &e) < 0)
 		failed(x, &e);
 }

@@ -108,8 +108,11 @@ void e2b_job_ask(struct e2b_job *j, const char *method, json_t *body,
 	vsnprintf(text, sizeof(text), target, ap);
 	va_end(ap);
 	j->then = then;
-	if (inner_ask(&j->ask, j->api, &j->who, http_request_id(j->conn),
-		      method, text, body, on_answer, &e) < 0)
+	if (inner_ask(&j->ask,
+		      &(struct inner_json){ j->api, &j->who,
+					    http_request_id(j->conn), method,
+					    text, body, on_answer },
+		      &e) < 0)
 		e2b_job_err(j, &e);
 }
 

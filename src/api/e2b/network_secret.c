@@ -187,8 +187,10 @@ static int set_one(struct e2b_network *n, const struct e2b_header *h,
 	snprintf(target, sizeof(target), "/v1/secrets/%s?project=%s", name,
 		 n->project);
 	inner_ask_close(&n->ask);
-	return inner_ask(&n->ask, n->api, &who, n->request_id, "PUT", target, j,
-			 on_set, e);
+	return inner_ask(&n->ask,
+			 &(struct inner_json){ n->api, &who, n->request_id,
+					       "PUT", target, j, on_set },
+			 e);
 }
 
 /* 1: there was nothing to wait for. */
@@ -282,6 +284,8 @@ int e2b_network_start(struct e2b_network *n, struct api *a,
 	snprintf(n->request_id, sizeof(n->request_id), "%s", q->request_id);
 	snprintf(target, sizeof(target), "/v1/vault/key?project=%s",
 		 q->project);
-	return inner_ask(&n->ask, a, q->who, q->request_id, "GET", target, NULL,
-			 on_key, e);
+	return inner_ask(&n->ask,
+			 &(struct inner_json){ a, q->who, q->request_id, "GET",
+					       target, NULL, on_key },
+			 e);
 }

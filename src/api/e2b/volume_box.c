@@ -129,8 +129,11 @@ int volume_box(struct api *a, const struct volume *v,
 	list_init(&b->waits);
 	list_add(&a->e2b_volumes.boxes, &b->node);
 	a->e2b_volumes.n++;
-	r = inner_ask(&b->ask, a, who, request_id, "POST", "/v1/sandboxes",
-		      box_spec(v), on_made, e);
+	r = inner_ask(&b->ask,
+		      &(struct inner_json){ a, who, request_id, "POST",
+					    "/v1/sandboxes", box_spec(v),
+					    on_made },
+		      e);
 	if (r < 0)
 		box_drop(b);
 	else

@@ -125,8 +125,11 @@ static void ask(struct content *ct, const char *method, const char *what,
 	if (ct->depth && strcmp(what, "list") == 0)
 		buf_printf(&target, "&depth=%llu",
 			   (unsigned long long)ct->depth);
-	if (inner_ask(&ct->ask, ct->api, &ct->who, http_request_id(ct->conn),
-		      method, buf_str(&target), body, done, &e) < 0)
+	if (inner_ask(&ct->ask,
+		      &(struct inner_json){ ct->api, &ct->who,
+					    http_request_id(ct->conn), method,
+					    buf_str(&target), body, done },
+		      &e) < 0)
 		fail_err(ct, &e);
 }
 

@@ -208,8 +208,11 @@ static int make(struct mcp_call *c, struct err *e)
 			e, EUSERS,
 			"this session has made too many sandboxes: go on "
 			"in one of them with switch_sandbox");
-	if (inner_ask(&s->box.ask, s->api, &s->who, c->request_id, "POST",
-		      "/v1/sandboxes", new_spec(s), on_made, e) < 0)
+	if (inner_ask(&s->box.ask,
+		      &(struct inner_json){ s->api, &s->who, c->request_id,
+					    "POST", "/v1/sandboxes",
+					    new_spec(s), on_made },
+		      e) < 0)
 		return -e->code;
 	s->box.making = true;
 	return 0;
@@ -319,8 +322,10 @@ static void part(struct parting *one, const struct mcp_session *s)
 	snprintf(request_id, sizeof(request_id), "%.16s", s->id + 1);
 	snprintf(target, sizeof(target), "/v1/sandboxes/%s%s", one->box,
 		 pause ? "/pause" : "");
-	if (inner_ask(&one->ask, s->api, &s->who, request_id,
-		      pause ? "POST" : "DELETE", target, NULL, on_parted,
+	if (inner_ask(&one->ask,
+		      &(struct inner_json){ s->api, &s->who, request_id,
+					    pause ? "POST" : "DELETE", target,
+					    NULL, on_parted },
 		      &e) < 0) {
 		log_warn("sandbox=%s its MCP session ended, it stays: %s",
 			 one->box, e.msg);

@@ -119,8 +119,11 @@ void task_ask(struct task *t, const char *method, const char *target,
 	struct err e = { 0 };
 
 	t->answered = answered;
-	if (inner_ask(&t->ask, t->api, t->call->who, t->call->request_id,
-		      method, target, body, on_answer, &e) < 0)
+	if (inner_ask(&t->ask,
+		      &(struct inner_json){ t->api, t->call->who,
+					    t->call->request_id, method, target,
+					    body, on_answer },
+		      &e) < 0)
 		task_error(t, "%s: try again in a moment", e.msg);
 }
 
