@@ -258,6 +258,11 @@ void own_secret_drop(struct api *a, const char *project, const char *name)
 
 	if (!p)
 		return;
+	/* What must be on disk is no part of what need not be. */
+	if (a->registry.depth > 0) {
+		own_secret_drop_late(a, project, name);
+		return;
+	}
 	if (project_secret_drop(a, p, &e) < 0) {
 		log_err("secret=%s %s, ignoring", name, e.msg);
 		return;

@@ -166,6 +166,14 @@ class Secrets(Case):
                 {"secrets": []})
         wait_for("none is left", lambda: not self.names())
 
+    def test_all_sandboxes_are_ended(self):
+        rules = {"api.test": [{"transform": {"headers": {"A": "a"}}}]}
+        self.ok(201, "POST", "/v2/sandboxes",
+                {"templateID": "base", "network": {"rules": rules}})
+        self.assertEqual(len(self.names()), 1)
+        self.ok(200, "DELETE", "/v1/sandboxes?all=true")
+        wait_for("none is left", lambda: not self.names())
+
     def leave(self, method, path, body, after):
         body = json.dumps(body).encode()
         with socket.socket(socket.AF_UNIX) as s:
