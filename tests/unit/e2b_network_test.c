@@ -45,6 +45,12 @@ static void test_rules(void)
 		  -1, true,
 		  "allow * *:*\ndeny * [192.0.2.1/32]:*\n"
 		  "deny tcp [192.0.2.1/32]:*\n" },
+		/* Not all of IPv4 for who means IPv6. */
+		{ "{\"allowOut\": [\"::/0\"]}", 0, true, NULL },
+		{ "{\"allowOut\": [\"::/64\"]}", 0, true, NULL },
+		{ "{\"allowOut\": [\"2000::/3\"]}", 0, true,
+		  "allow * [2000::/3]:*\nallow tcp [2000::/3]:*\n" },
+		{ "{\"denyOut\": [\"::/0\"]}", -1, true, "" },
 		{ "{\"denyOut\": [\"x.test\"]}", -1, true, NULL },
 		{ "{\"allowOut\": \"x\"}", -1, true, NULL },
 		{ "{\"allowOut\": [1]}", -1, true, NULL },

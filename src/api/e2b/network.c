@@ -67,6 +67,16 @@ static bool is_all(const struct network *x)
 	return x->bits == 0 || (x->bits == 96 && IN6_IS_ADDR_V4MAPPED(&x->net));
 }
 
+/* Of IPv6, by how it is written, and yet all of IPv4 is in it: "::/0". */
+static bool is_mixed(const struct network *x)
+{
+	static const struct in6_addr v4 = {
+		.s6_addr = { [10] = 0xff, [11] = 0xff }
+	};
+
+	return x->bits < 96 && network_has(x, &v4);
+}
+
 struct reading {
 	json_t *rules;
 	bool names; /* some are allowed by name */
@@ -84,6 +94,12 @@ static int read_allowed(struct reading *r, const char *s, struct err *e)
 		return 0;
 	}
 	if (network_read(&x, s, strlen(s), &none) == 0) {
+		if (is_mixed(&x))
+			return err_set(e, EINVAL,
+				       "network.allowOut: '%.64s' has all of "
+				       "IPv4 in it: say '0.0.0.0/0' if that is "
+				       "meant, or '2000::/3'",
+				       s);
 		if (is_all(&x))
 			r->allow_all = true;
 		else
