@@ -5,9 +5,11 @@ asked through the native API. tests/clients has the same through E2B's SDK."""
 
 import json
 import os
+import queue
 import shutil
 import sys
 import unittest
+from unittest import mock
 
 import clients
 import harness
@@ -63,6 +65,29 @@ class Bash(unittest.TestCase):
         self.kernel.stop()
         for fd in pipe:
             os.close(fd)
+
+
+class Published(unittest.TestCase):
+    """Python's kernel, of which messages get lost."""
+
+    def test_an_end_that_is_lost(self):
+        reply = {"parent_header": {"msg_id": "1"}}
+        client = mock.Mock()
+        client.execute.return_value = "1"
+        client.get_iopub_msg.side_effect = [
+            {**reply, "msg_type": "stream",
+             "content": {"name": "stdout", "text": "some\n"}},
+            queue.Empty, queue.Empty]
+        client.get_shell_msg.side_effect = [
+            {"parent_header": {"msg_id": "0"}}, queue.Empty, reply]
+        where = os.path.join(harness.TOP, "images/code-interpreter/server")
+        with mock.patch.dict(sys.modules, jupyter_client=mock.Mock()), \
+                mock.patch.object(sys, "path", [where, *sys.path]):
+            import python_kernel
+        kernel = python_kernel.Kernel.__new__(python_kernel.Kernel)
+        kernel.client, kernel.manager, said = client, mock.Mock(), Said()
+        kernel.run("1", {}, said)
+        self.assertRegex(said.text(), "some\n.output was lost")
 
 
 class Interpreter(harness.Case):

@@ -13,6 +13,7 @@ FORMATS = {
     "application/x-carrel-data": "data",
 }
 START_S = 60
+LOST = object()
 # Data frames come back as their columns, too.
 PREPARE = """
 def _columns(frame, include=None, exclude=None):
@@ -73,7 +74,12 @@ class Kernel:
     def execute(self, code, out):
         asked = self.client.execute(code, allow_stdin=False)
         while True:
-            message = self.next_message()
+            message = self.next_message(asked)
+            if message is LOST:
+                out.send({"type": "stderr", "timestamp": time.time_ns(),
+                          "text": "[output was lost: nobody read it in "
+                                  "time]\n"})
+                return
             if message is None:
                 out.send({"type": "error", "name": "KernelDied",
                           "value": "the interpreter ended; its state is lost",
@@ -84,13 +90,27 @@ class Kernel:
             if self.pass_on(message["msg_type"], message["content"], out):
                 return
 
-    def next_message(self):
+    def next_message(self, asked):
+        """None: it has died; LOST: it is done, and never said so here."""
         while True:
             try:
                 return self.client.get_iopub_msg(timeout=0.5)
             except queue.Empty:
                 if not self.alive():
                     return None
+                if self.has_replied(asked):
+                    return LOST
+
+    def has_replied(self, asked):
+        """What is published is dropped when its readers are slow, its end,
+        too. Replies are not."""
+        try:
+            while True:
+                reply = self.client.get_shell_msg(timeout=0)
+                if reply["parent_header"].get("msg_id") == asked:
+                    return True
+        except queue.Empty:
+            return False
 
     @staticmethod
     def pass_on(kind, content, out):
