@@ -88,6 +88,7 @@ struct port_dial {
 	/* Private. */
 	struct api *api; /* NULL: hung up */
 	bool v6;
+	unsigned again_ms; /* between two tries; 0: one so far */
 	struct warden_call call;
 	struct timer timer;
 	void (*done)(struct port_dial *d, const struct err *e);

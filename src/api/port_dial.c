@@ -10,7 +10,8 @@
 enum {
 	DIAL_MS = 5000,
 	START_MS = 10 * 1000, /* for a server that the sandbox starts itself */
-	AGAIN_MS = 20
+	AGAIN_MS = 20,        /* and then twice as long each time */
+	AGAIN_MAX_MS = 320,
 };
 
 static void ask(struct port_dial *d);
@@ -51,7 +52,10 @@ static void refused(struct port_dial *d)
 		d->v6 = true;
 		ask(d);
 	} else if (is_starting(d)) {
-		timer_set(&d->api->loop, &d->timer, AGAIN_MS, on_again);
+		d->again_ms = d->again_ms ? 2 * d->again_ms : AGAIN_MS;
+		if (d->again_ms > AGAIN_MAX_MS)
+			d->again_ms = AGAIN_MAX_MS;
+		timer_set(&d->api->loop, &d->timer, d->again_ms, on_again);
 	} else {
 		finish(d, ECONNREFUSED, "");
 	}
