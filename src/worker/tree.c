@@ -12,6 +12,8 @@
 
 #include "base/auto.h"
 
+enum { RACE_TRIES = 1024 };
+
 static int open_resolved(int dir_fd, const char *path, int flags, mode_t mode,
 			 __u64 resolve)
 {
@@ -20,9 +22,13 @@ static int open_resolved(int dir_fd, const char *path, int flags, mode_t mode,
 		.mode = flags & O_CREAT ? mode : 0,
 		.resolve = resolve | RESOLVE_NO_MAGICLINKS,
 	};
-	long fd = syscall(SYS_openat2, dir_fd, *path ? path : ".", &how,
-			  sizeof(how));
+	long fd;
+	int i = 0;
 
+	do /* EAGAIN: something was mounted or moved, anywhere on the host */
+		fd = syscall(SYS_openat2, dir_fd, *path ? path : ".", &how,
+			     sizeof(how));
+	while (fd < 0 && errno == EAGAIN && ++i < RACE_TRIES);
 	return fd < 0 ? -errno : (int)fd;
 }
 

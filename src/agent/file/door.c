@@ -60,13 +60,21 @@ static const char *const java_stores[] = {
 	"/opt/java/openjdk/lib/security/cacerts",
 };
 
+enum { RACE_TRIES = 1024 };
+
 static int open_in(int root_fd, const char *path, int flags)
 {
 	struct open_how how = { .flags = (uint64_t)flags | O_CLOEXEC,
 				.resolve = RESOLVE_IN_ROOT |
 					   RESOLVE_NO_MAGICLINKS };
 
-	return (int)syscall(SYS_openat2, root_fd, path, &how, sizeof(how));
+	long fd;
+	int i = 0;
+
+	do /* EAGAIN: something was mounted or moved, anywhere on the host */
+		fd = syscall(SYS_openat2, root_fd, path, &how, sizeof(how));
+	while (fd < 0 && errno == EAGAIN && ++i < RACE_TRIES);
+	return (int)fd;
 }
 
 /* A regular file of at most `max` bytes: 1, or 0 when there is none. */

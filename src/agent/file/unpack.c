@@ -25,7 +25,7 @@
 enum {
 	MODE_MASK = 01777,
 	LATER_MAX = 100 * 1000, /* directories beyond get their mode at once */
-	RACE_TRIES = 8,
+	RACE_TRIES = 1024,
 };
 
 struct later {
