@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "api/api.h"
+#include "api/json_bounds.h"
 #include "base/auto.h"
 #include "base/clock.h"
 
@@ -130,40 +131,18 @@ json_t *json_time(uint64_t wall_ms)
 	return json_string(text);
 }
 
-/*
- * jansson has its own bound (2048) on nesting, and its parser is recursive:
- * looked at before it sees a byte.
- */
-static bool too_deep(const char *p, size_t n)
-{
-	unsigned depth = 0;
-	bool text = false;
-	size_t i;
-
-	for (i = 0; i < n; i++) {
-		if (text && p[i] == '\\')
-			i++;
-		else if (p[i] == '"')
-			text = !text;
-		else if (!text && (p[i] == '{' || p[i] == '['))
-			depth++;
-		else if (!text && (p[i] == '}' || p[i] == ']') && depth > 0)
-			depth--;
-		if (depth > JSON_DEPTH_MAX)
-			return true;
-	}
-	return false;
-}
-
 json_t *parse_body(const char *body, size_t n, struct err *e)
 {
+	const char *beyond;
 	json_error_t why;
+	size_t values;
 	json_t *j;
 
 	if (n == 0)
 		return json_object();
-	if (too_deep(body, n)) {
-		err_set(e, EINVAL, "the JSON is nested too deeply");
+	beyond = json_beyond(body, n, JSON_DEPTH_MAX, SIZE_MAX, &values);
+	if (beyond) {
+		err_set(e, EINVAL, "%s", beyond);
 		return NULL;
 	}
 	j = json_loadb(body, n, JSON_REJECT_DUPLICATES, &why);

@@ -6,29 +6,13 @@ import hashlib
 import io
 import tarfile
 
+import e2b_case
 import harness
 import registry
 from harness import wait_for
 
 
-class Case(harness.Case):
-    def key(self, scope="use", project="default"):
-        r = self.i.api("POST", "/v1/keys", {"name": "k", "scope": scope,
-                                            "project": project})
-        self.assertEqual(r.status, 201, r)
-        return r.json["key"]
-
-    def call(self, method, path, body=None, key=None, headers=None):
-        headers = dict(headers or {})
-        if key:
-            headers["X-API-Key"] = key
-        return self.i.api(method, path, body, headers)
-
-    def ok(self, status, *call, **kw):
-        r = self.call(*call, **kw)
-        self.assertEqual(r.status, status, r)
-        return r.json
-
+class Case(e2b_case.Case):
     def build(self, name, steps, key=None, wait=True, **more):
         b = self.ok(202, "POST", "/v3/templates", {"name": name}, key=key)
         at = f"/templates/{b['templateID']}/builds/{b['buildID']}"

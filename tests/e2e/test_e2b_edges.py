@@ -9,28 +9,12 @@ import re
 import socket
 import time
 
+import e2b_case
 import harness
 from harness import read, wait_for
 
 
-class Case(harness.Case):
-    def key(self, scope="use", project="default"):
-        r = self.i.api("POST", "/v1/keys", {"name": "k", "scope": scope,
-                                            "project": project})
-        self.assertEqual(r.status, 201, r)
-        return r.json["key"]
-
-    def call(self, method, path, body=None, key=None, headers=None):
-        headers = dict(headers or {})
-        if key:
-            headers["X-API-Key"] = key
-        return self.i.api(method, path, body, headers)
-
-    def ok(self, status, *call, **kw):
-        r = self.call(*call, **kw)
-        self.assertEqual(r.status, status, r)
-        return r.json
-
+class Case(e2b_case.Case):
     def role(self):
         return self.i.pids()["carrel-api"]
 

@@ -3,33 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
-/*
- * jansson has its own bound (2048) on nesting, and its parser is recursive:
- * looked at before it sees a byte. NULL: it may be parsed.
- */
-static const char *too_much(const char *p, size_t n, size_t *values)
-{
-	unsigned depth = 0;
-	bool text = false;
-	size_t i;
-
-	for (i = 0; i < n; i++) {
-		if (text && p[i] == '\\')
-			i++;
-		else if (p[i] == '"')
-			text = !text;
-		else if (!text && (p[i] == '{' || p[i] == '['))
-			depth++;
-		else if (!text && (p[i] == '}' || p[i] == ']') && depth > 0)
-			depth--;
-		*values += !text && p[i] && strchr(",[{", p[i]);
-		if (depth > RPC_DEPTH_MAX)
-			return "the JSON is nested too deeply";
-		if (*values > RPC_VALUES_MAX)
-			return "the JSON has too many values";
-	}
-	return NULL;
-}
+#include "api/json_bounds.h"
 
 static int bad(struct err *e, const char *why)
 {
@@ -105,7 +79,8 @@ static int take_all(struct rpc_batch *b, struct err *e)
 int rpc_parse(struct rpc_batch *b, const char *p, size_t n, struct err *e)
 {
 	size_t values = 0;
-	const char *bad_json = too_much(p, n, &values);
+	const char *bad_json =
+		json_beyond(p, n, RPC_DEPTH_MAX, RPC_VALUES_MAX, &values);
 	json_error_t why;
 
 	if (bad_json) {
