@@ -49,13 +49,13 @@ LIBS_fetch  := -lcurl -ljansson
 ROLES   := carrel-api carrel-warden carrel-gate carrel-scribe carrel-worker carrel-fetch carrel-agent carrel-sudo
 
 ALL_SRC := $(shell find src -name '*.c' 2>/dev/null)
-LIB_SRC := $(filter-out $(foreach p,$(DYN) agent,src/$(p)/%),$(ALL_SRC))
+LIB_SRC := $(filter-out $(foreach p,$(DYN) agent guest,src/$(p)/%),$(ALL_SRC))
 PART_SRC := $(filter-out $(LIB_SRC) %/main.c src/agent/sudo_%,$(ALL_SRC))
 POLICIES := $(patsubst src/seccomp/%.policy,%,$(wildcard src/seccomp/*.policy))
 FILTERS := $(POLICIES:%=$(B)/gen/seccomp/%.inc)
 obj      = $(patsubst %.c,$(B)/$(1)/%.o,$(2))
 BIN     := $(foreach p,$(DYN),$(B)/bin/$(NAME_$(p))) \
-	   $(B)/bin/carrel-agent $(B)/bin/carrel-sudo
+	   $(B)/bin/carrel-agent $(B)/bin/carrel-sudo $(B)/bin/carrel-guest
 
 all: $(BIN) ##            build everything into build/bin
 .SECONDARY:
@@ -110,6 +110,19 @@ $(B)/bin/carrel-agent $(B)/bin/carrel-sudo:
 	@mkdir -p $(@D)
 	$(if $(V),,@echo "  LINK    $@")
 	$(Q)$(STATIC_CC) $(filter-out -pie,$(LDFLAGS)) -static $(SAN_STATIC) -o $@ $^
+
+# The first process of a microVM has parts of the warden in it, whose system
+# calls musl has no names for.
+$(B)/guest/%.o: %.c Makefile | $(B)/.deps $(FILTERS)
+	@mkdir -p $(@D)
+	$(if $(V),,@echo "  CC(g)   $<")
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -ffunction-sections -MMD -MP -c -o $@ $<
+$(B)/guest/lib.a: $(call obj,guest,$(filter src/base/% src/wire/% src/seccomp/% src/sandbox/%,$(LIB_SRC)))
+	$(Q)rm -f $@ && $(AR) rcs $@ $^
+$(B)/bin/carrel-guest: $(call obj,guest,$(filter src/guest/%,$(ALL_SRC))) $(B)/guest/lib.a
+	@mkdir -p $(@D)
+	$(if $(V),,@echo "  LINK    $@")
+	$(Q)$(CC) $(filter-out -pie,$(LDFLAGS)) -static -Wl,--gc-sections -o $@ $^
 
 # Filters are compiled to BPF at build time.
 $(B)/tools/mkfilter: tools/mkfilter.c tools/syscalls_x86_64.h | $(B)/.deps

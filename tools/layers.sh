@@ -21,6 +21,7 @@ may_use() {
 	worker) echo base wire seccomp image ;;
 	cli) echo base http wire spec image policy vault ;;
 	fetch) echo base wire seccomp ;;
+	guest) echo base wire sandbox store/store.h ;;
 	daemon) echo base ;;
 	*) echo "tools/layers.sh: unknown module $1" >&2 ;;
 	esac

@@ -1,0 +1,163 @@
+/*
+ * Between the host's line (a virtio port) and the agent's socket. The agent
+ * tells connections from each other, a port only says whether anybody is at
+ * its other end: whenever somebody comes, the agent gets a new connection.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/buf.h"
+#include "guest/guest.h"
+
+enum { PIECE = 64 * 1024, HELD_MAX = 256 * 1024 };
+
+struct bridge {
+	int port_fd, agent_fd, change_fd;
+	struct buf in, out; /* to the agent, to the host */
+};
+
+static int dial(void)
+{
+	struct sockaddr_un at = { .sun_family = AF_UNIX,
+				  .sun_path = "/" GUEST_AGENT_SOCK };
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+	if (fd >= 0 &&
+	    connect(fd, (const struct sockaddr *)&at, sizeof(at)) < 0) {
+		close(fd);
+		fd = -1;
+	}
+	return fd;
+}
+
+static void hang_up(struct bridge *b)
+{
+	auto_close(&b->agent_fd);
+	buf_clear(&b->in);
+	buf_clear(&b->out);
+}
+
+/* What was meant for a connection that is over. */
+static void drop_rest(const struct bridge *b)
+{
+	char waste[4096];
+
+	while (read(b->port_fd, waste, sizeof(waste)) > 0)
+		;
+}
+
+static bool host_is_there(const struct bridge *b)
+{
+	struct pollfd p = { .fd = b->port_fd, .events = POLLOUT };
+
+	return poll(&p, 1, 0) >= 0 && !(p.revents & POLLHUP);
+}
+
+/* Somebody came, or left. */
+static void look(struct bridge *b)
+{
+	struct signalfd_siginfo si;
+
+	while (read(b->change_fd, &si, sizeof(si)) > 0)
+		;
+	if (!host_is_there(b)) {
+		hang_up(b);
+		drop_rest(b);
+	} else if (b->agent_fd < 0) {
+		b->agent_fd = dial();
+	}
+}
+
+/* Bytes one way, as many as are taken; -1: that end is gone. */
+static int move(int from, int to, struct buf *held)
+{
+	ssize_t n = 0;
+
+	if (buf_len(held) < HELD_MAX)
+		n = buf_read(held, from, PIECE);
+	if (n == 0 && buf_len(held) == 0)
+		return -1;
+	if (n < 0 && n != -EAGAIN && n != -EINTR)
+		return -1;
+	while (buf_len(held) > 0) {
+		n = buf_write(held, to);
+		if (n == -EAGAIN)
+			break;
+		if (n < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static short wants(const struct buf *from, const struct buf *to)
+{
+	return (short)((buf_len(from) < HELD_MAX ? POLLIN : 0) |
+		       (buf_len(to) > 0 ? POLLOUT : 0));
+}
+
+static void turn(struct bridge *b, const struct pollfd *p)
+{
+	if (p[0].revents)
+		look(b);
+	if (b->agent_fd >= 0 && (p[1].revents & (POLLIN | POLLOUT) ||
+				 p[2].revents & (POLLIN | POLLOUT | POLLHUP))) {
+		/* A port without anybody reads as ended: look() is told. */
+		if (move(b->port_fd, b->agent_fd, &b->in) < 0 &&
+		    !host_is_there(b))
+			look(b);
+		else if (move(b->agent_fd, b->port_fd, &b->out) < 0)
+			hang_up(b);
+	}
+	if (b->agent_fd < 0 && host_is_there(b))
+		b->agent_fd = dial();
+}
+
+static int watch_changes(int port_fd, struct err *e)
+{
+	sigset_t set;
+	int fd;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGIO);
+	if (sigprocmask(SIG_BLOCK, &set, NULL) < 0)
+		return err_sys(e, "block SIGIO");
+	fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	if (fd < 0 || fcntl(port_fd, F_SETOWN, getpid()) < 0 ||
+	    fcntl(port_fd, F_SETFL, O_RDWR | O_NONBLOCK | O_ASYNC) < 0)
+		return err_sys(e, "watch the port");
+	return fd;
+}
+
+int bridge_run(struct guest *g, struct err *e)
+{
+	struct bridge b = { .port_fd = g->port_fd, .agent_fd = -1 };
+
+	b.change_fd = watch_changes(g->port_fd, e);
+	if (b.change_fd < 0)
+		return b.change_fd;
+	look(&b);
+	for (;;) {
+		struct pollfd p[] = {
+			{ .fd = b.change_fd, .events = POLLIN },
+			{ .fd = b.agent_fd < 0 ? -1 : b.port_fd,
+			  .events = wants(&b.in, &b.out) },
+			{ .fd = b.agent_fd, .events = wants(&b.out, &b.in) },
+			{ .fd = g->box.pid_fd, .events = POLLIN },
+		};
+
+		if (poll(p, sizeof(p) / sizeof(p[0]), -1) < 0 && errno != EINTR)
+			return err_sys(e, "poll");
+		if (p[3].revents)
+			return 0;
+		turn(&b, p);
+	}
+}

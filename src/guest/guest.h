@@ -1,0 +1,45 @@
+/*
+ * The first process of a microVM: a small warden for one sandbox. It finds
+ * its disks and its line to the host, and then does what the warden of a host
+ * does: the same launch, of the same agent, behind the same walls. Users,
+ * sudo, limits and the protocol are those of a container because they are one.
+ *
+ *	main.c		the steps, in order
+ *	machine.c	modules, views, the root that launches start from
+ *	disk.c		image and volume
+ *	bridge.c	the host's line, and the agent's socket
+ *
+ * It is told what to do by its arguments (`box.key=value`, behind the "--" of
+ * the kernel's command line), which come from the host's warden. What it says
+ *goes to the console. When it ends, so does the machine.
+ */
+#pragma once
+
+#include "base/err.h"
+#include "sandbox/cgroup.h"
+#include "sandbox/container/launch.h"
+#include "sandbox/container/part.h"
+#include "wire/warden.h"
+
+struct guest {
+	struct launch_spec spec;
+	struct cgroup_host cg;
+	struct launch_host launch;
+	struct part part;
+	struct launched box;
+	int port_fd;   /* to the host */
+	int listen_fd; /* of the agent, until it has it */
+};
+
+#define GUEST_WORD "box."
+/* Where the agent listens, in the machine's own root. */
+#define GUEST_AGENT_SOCK "agent.sock"
+/* Names of virtio ports and serials of disks: see sandbox/vm/. */
+#define GUEST_PORT "agent"
+
+int machine_load(struct guest *g, struct err *e) MUST_CHECK;
+int machine_root(struct guest *g, struct err *e) MUST_CHECK;
+int machine_port(struct guest *g, struct err *e) MUST_CHECK;
+int disk_mount(struct guest *g, struct err *e) MUST_CHECK;
+/* Until the sandbox has ended. */
+int bridge_run(struct guest *g, struct err *e) MUST_CHECK;

@@ -1,0 +1,59 @@
+#!/bin/sh
+# The kernel of microVMs: Debian's cloud kernel, unpacked and not installed, and
+# the modules that a guest needs.  vm_kernel.sh OUT
+#
+#	OUT/vmlinux	uncompressed: emulation decompresses slowly
+#	OUT/m/*.ko	and OUT/m/order, the order to load them in
+#	OUT/version	of the package
+set -eu
+out=${1:?usage: vm_kernel.sh OUT}
+modules='virtio virtio_ring virtio_mmio virtio_console virtio_blk libcrc32c erofs overlay'
+
+package=$(apt-cache depends linux-image-cloud-amd64 |
+	sed -n 's/.*Depends: \(linux-image-[0-9].*\)/\1/p' | head -n 1)
+[ -n "$package" ] || {
+	echo "vm_kernel.sh: apt knows no linux-image-cloud-amd64 (apt-get update?)" >&2
+	exit 1
+}
+version=$(apt-cache policy "$package" | sed -n 's/.*Candidate: //p')
+[ "$(cat "$out/version" 2>/dev/null)" != "$package $version" ] || exit 0
+
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+chmod 755 "$tmp"
+(cd "$tmp" && apt-get -q download "$package" >/dev/null 2>&1) || {
+	echo "vm_kernel.sh: cannot download $package" >&2
+	exit 1
+}
+dpkg-deb -x "$tmp"/*.deb "$tmp/root"
+
+# The compressed kernel is in the middle of the file, behind its magic number.
+extract() {
+	for at in $(LC_ALL=C grep -obUaP "$1" "$image" | cut -d: -f1); do
+		tail -c +$((at + 1)) "$image" | $2 >"$tmp/vmlinux" 2>/dev/null || true
+		[ "$(head -c 4 "$tmp/vmlinux" | tail -c 3)" != ELF ] || return 0
+	done
+	return 1
+}
+image=$(echo "$tmp"/root/boot/vmlinuz-*)
+extract '\x02\x21\x4c\x18' 'lz4 -dc' || extract '\x28\xb5\x2f\xfd' 'zstd -dcq' ||
+	extract '\xfd7zXZ\x00' 'xz -dc' || extract '\x1f\x8b\x08' 'gzip -dc' || {
+	echo "vm_kernel.sh: no kernel found in $image" >&2
+	exit 1
+}
+
+rm -rf "$out"
+mkdir -p "$out/m"
+for m in $modules; do
+	file=$(find "$tmp/root/lib/modules" -name "$m.ko*" | head -n 1)
+	[ -n "$file" ] || { echo "vm_kernel.sh: no module $m" >&2; exit 1; }
+	case $file in
+	*.xz) xz -dc "$file" >"$out/m/$m.ko" ;;
+	*.zst) zstd -dcq "$file" >"$out/m/$m.ko" ;;
+	*) cp "$file" "$out/m/$m.ko" ;;
+	esac
+	strip --strip-debug "$out/m/$m.ko"
+	echo "$m.ko" >>"$out/m/order"
+done
+cp "$tmp/vmlinux" "$out/vmlinux"
+echo "$package $version" >"$out/version"
