@@ -11,7 +11,7 @@ may_use() {
 	http | wire | store | seccomp | registry | image | policy) echo base ;;
 	audit) echo base wire ;;
 	spec) echo base policy ;;
-	sandbox) echo base wire store seccomp ;;
+	sandbox) echo base wire store seccomp guest/words.h ;;
 	warden) echo base wire store sandbox seccomp ;;
 	vault) echo base wire policy ;;
 	gate) echo base http wire policy vault audit seccomp ;;

@@ -66,8 +66,8 @@ int disk_mount(struct guest *g, struct err *e)
 		 g->spec.id);
 	snprintf(upper, sizeof(upper), "%s/upper", volume);
 	snprintf(work, sizeof(work), "%s/work", volume);
-	if (mount_one("/dev/vda", "erofs", MS_RDONLY, image, e) < 0 ||
-	    mount_one("/dev/vdb", "ext4", 0, volume, e) < 0)
+	if (mount_one(GUEST_BASE, "erofs", MS_RDONLY, image, e) < 0 ||
+	    mount_one(GUEST_DISK, "ext4", 0, volume, e) < 0)
 		return -e->code;
 	/* A disk that was used before has them. */
 	if ((mkdir(upper, 0755) < 0 || mkdir(work, 0700) < 0) &&

@@ -16,6 +16,7 @@
 #pragma once
 
 #include "base/err.h"
+#include "guest/words.h"
 #include "sandbox/cgroup.h"
 #include "sandbox/container/launch.h"
 #include "sandbox/container/part.h"
@@ -31,11 +32,8 @@ struct guest {
 	int listen_fd; /* of the agent, until it has it */
 };
 
-#define GUEST_WORD "box."
 /* Where the agent listens, in the machine's own root. */
 #define GUEST_AGENT_SOCK "agent.sock"
-/* Names of virtio ports and serials of disks: see sandbox/vm/. */
-#define GUEST_PORT "agent"
 
 int machine_load(struct guest *g, struct err *e) MUST_CHECK;
 int machine_root(struct guest *g, struct err *e) MUST_CHECK;

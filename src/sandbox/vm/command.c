@@ -1,0 +1,130 @@
+/*
+ * What QEMU is told. The machine is `microvm`: no PCI, no firmware, no
+ * network card. Three traps of Debian's kernel: without ACPI it finds no
+ * virtio device, without the RTC it waits two seconds for one, and under
+ * emulation it must be told how fast the counter of the host runs.
+ */
+#include "sandbox/vm/command.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/auto.h"
+#include "guest/words.h"
+
+/* One argument. What does not fit is said once, at the end. */
+static void put(struct vm_command *c, const char *fmt, va_list ap)
+{
+	size_t room = sizeof(c->text) - c->used;
+	int len = vsnprintf(c->text + c->used, room, fmt, ap);
+
+	if (len < 0 || (size_t)len >= room || c->n >= VM_ARGS_MAX) {
+		c->full = true;
+		return;
+	}
+	c->argv[c->n++] = c->text + c->used;
+	c->used += (size_t)len + 1;
+}
+
+static void word(struct vm_command *c, const char *fmt, ...) PRINTF_LIKE(2, 3);
+static void word(struct vm_command *c, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	put(c, fmt, ap);
+	va_end(ap);
+}
+
+/* An option and its value. */
+static void opt(struct vm_command *c, const char *name, const char *fmt, ...)
+	PRINTF_LIKE(3, 4);
+static void opt(struct vm_command *c, const char *name, const char *fmt, ...)
+{
+	va_list ap;
+
+	word(c, "%s", name);
+	va_start(ap, fmt);
+	put(c, fmt, ap);
+	va_end(ap);
+}
+
+static void machine(struct vm_command *c, const struct vm_host *h,
+		    const struct launch_spec *s)
+{
+	uint64_t mib = (s->mem_bytes + VM_KERNEL_BYTES + (1 << 20) - 1) >> 20;
+
+	word(c, "-nodefaults");
+	word(c, "-no-user-config");
+	word(c, "-no-reboot"); /* a guest that restarts has ended */
+	opt(c, "-display", "none");
+	opt(c, "-sandbox",
+	    "on,obsolete=deny,elevateprivileges=deny,spawn=deny,"
+	    "resourcecontrol=deny");
+	opt(c, "-M",
+	    "microvm,acpi=on,rtc=on,isa-serial=on,pic=off,pit=off,"
+	    "x-option-roms=off");
+	opt(c, "-accel", "%s", h->kvm ? "kvm" : "tcg");
+	opt(c, "-cpu", "%s", h->kvm ? "host" : "max");
+	opt(c, "-m", "%llu", (unsigned long long)mib);
+	opt(c, "-smp", "%llu",
+	    (unsigned long long)(s->cpus_milli + 999) / 1000);
+}
+
+static void devices(struct vm_command *c)
+{
+	opt(c, "-serial", "stdio"); /* the console */
+	opt(c, "-chardev", "socket,id=agent,fd=%d,server=on,wait=off",
+	    VM_FD_AGENT);
+	opt(c, "-device", "virtio-serial-device");
+	opt(c, "-device", "virtserialport,chardev=agent,name=" GUEST_PORT);
+	opt(c, "-add-fd", "fd=%d,set=1", VM_FD_BASE);
+	opt(c, "-blockdev",
+	    "driver=raw,node-name=base,read-only=on,file.driver=file,"
+	    "file.filename=/dev/fdset/1,file.locking=off");
+	opt(c, "-device", "virtio-blk-device,drive=base");
+	opt(c, "-add-fd", "fd=%d,set=2", VM_FD_DISK);
+	opt(c, "-blockdev",
+	    "driver=raw,node-name=disk,discard=unmap,file.driver=file,"
+	    "file.filename=/dev/fdset/2,file.locking=off");
+	opt(c, "-device", "virtio-blk-device,drive=disk");
+}
+
+/* What the guest's kernel and its first process are told. */
+static void boot(struct vm_command *c, const struct vm_host *h,
+		 const struct launch_spec *s)
+{
+	char tsc[64] = "";
+
+	if (!h->kvm)
+		snprintf(tsc, sizeof(tsc), "tsc_early_khz=%llu tsc=reliable ",
+			 (unsigned long long)h->tsc_khz);
+	opt(c, "-kernel", "/vm/vmlinux");
+	opt(c, "-initrd", "/vm/initrd");
+	opt(c, "-append",
+	    "console=ttyS0 quiet panic=-1 %scryptomgr.notests lsm=capability "
+	    "audit=0 init_on_alloc=0 random.trust_cpu=on -- " GUEST_WORD
+	    "id=%s " GUEST_WORD "image=%s " GUEST_WORD "hostname=%s " GUEST_WORD
+	    "flags=%u " GUEST_WORD "pids=%u " GUEST_WORD "nofile=%u " GUEST_WORD
+	    "cpus=%llu " GUEST_WORD "memory=%llu",
+	    tsc, s->id, s->image, s->hostname,
+	    s->flags & (uint32_t)(LAUNCH_SUDO | LAUNCH_PERSIST), s->pids,
+	    s->nofile, (unsigned long long)s->cpus_milli,
+	    (unsigned long long)s->mem_bytes);
+}
+
+int vm_command(struct vm_command *c, const struct vm_host *h,
+	       const struct launch_spec *s, struct err *e)
+{
+	*c = (struct vm_command){ 0 };
+	word(c, "/usr/bin/qemu-system-x86_64");
+	machine(c, h, s);
+	devices(c);
+	boot(c, h, s);
+	if (c->full)
+		return err_set(e, E2BIG,
+			       "the command line of QEMU is too long");
+	return 0;
+}

@@ -1,0 +1,55 @@
+/* What this host has for VMs. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+#include <x86intrin.h>
+
+#include "base/auto.h"
+#include "sandbox/vm/launch.h"
+
+enum { MEASURE_MS = 20 };
+
+static uint64_t now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC_RAW, &t);
+	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+/* QEMU's emulation gives the guest the counter of the host as it is. */
+static uint64_t measure_tsc_khz(void)
+{
+	uint64_t t0 = now_ns(), c0 = __rdtsc(), t1, c1;
+
+	usleep(MEASURE_MS * 1000);
+	t1 = now_ns();
+	c1 = __rdtsc();
+	return (c1 - c0) * 1000000 / (t1 - t0);
+}
+
+int vm_host_open(struct vm_host *h, struct err *e)
+{
+	static const char qemu[] = "/usr/bin/qemu-system-x86_64";
+	static const char *const files[] = { "vmlinux", "initrd", "disk.ext4" };
+	char path[CONF_PATH + 16];
+	size_t i;
+
+	if (access(qemu, X_OK) < 0)
+		return err_set(e, ENOTSUP,
+			       "the microvm tier needs %s: install "
+			       "qemu-system-x86",
+			       qemu);
+	for (i = 0; i < ARRAY_LEN(files); i++) {
+		snprintf(path, sizeof(path), "%s/%s", h->dir, files[i]);
+		if (access(path, R_OK) < 0)
+			return err_set(e, ENOTSUP,
+				       "the microvm tier needs %s: run `make "
+				       "up` or `make vm install`",
+				       path);
+	}
+	h->tsc_khz = measure_tsc_khz();
+	return 0;
+}
