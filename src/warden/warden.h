@@ -19,6 +19,7 @@
  *	worker.c    programs that look at foreign bytes, walled in
  *	import.c    workers that fill images
  *	view.c	    workers that look at states of disks
+ *	base.c	    workers that make the disks of images for microVMs
  *	fetch.c     workers that speak to registries
  *	sweep.c	    destroys discarded volumes
  *	job.c	    slow work in a child
@@ -46,6 +47,7 @@ enum {
 	IMPORTS_MAX = 8,
 	VIEWS_MAX = 16,
 	FETCHES_MAX = 4,
+	BASES_MAX = 2,
 	CONNS_MAX = 8,
 };
 
@@ -171,6 +173,12 @@ struct import {
 	struct deferred gone;
 };
 
+/* Who waits for the base of an image; the owner sets `done`. */
+struct base_wait {
+	struct list node;
+	void (*done)(struct base_wait *b, const struct err *e);
+};
+
 struct warden {
 	struct conf conf;
 	struct loop loop;
@@ -197,6 +205,8 @@ struct warden {
 	unsigned n_views;
 	struct list fetches;
 	unsigned n_fetches;
+	struct list bases; /* that are being made */
+	unsigned n_bases;
 	struct list ready; /* disks that wait for their launches */
 	/* memory of paused sandboxes */
 	struct list reclaims;
@@ -375,6 +385,26 @@ int fetch_start(struct warden *w, const struct conn *owner, int fds[2],
 		struct err *e) MUST_CHECK;
 /* `owner` is going: nobody hears its workers any more. */
 void fetches_orphan(struct warden *w, const struct conn *owner);
+
+/* base.c */
+/*
+ * The base of an image: its tree as one file with a file system (erofs), which
+ * is a disk of microVMs. It is made at first use, which takes as long as
+ * reading the image does, and lies beside the tree from then on. A descriptor
+ * to read it, or ENOENT: it is to be made.
+ */
+int vm_base_open(struct warden *w, const char *image, struct err *e) MUST_CHECK;
+/*
+ * Has it made, or waits for who has: `done` comes once, later (never during
+ * this call), unless vm_base_leave() comes before. When it succeeded,
+ * vm_base_open() does. EAGAIN when too many are being made.
+ */
+int vm_base_wait(struct warden *w, const char *image, struct base_wait *b,
+		 struct err *e) MUST_CHECK;
+/* Does not wait any more; the base is made all the same. */
+void vm_base_leave(struct base_wait *b);
+/* It is being made. */
+bool vm_base_uses_image(const struct warden *w, const char *image);
 
 /* job.c */
 int job_start(struct job *j, struct err *e) MUST_CHECK;
