@@ -34,6 +34,9 @@ static const struct sock_filter code_worker[] = {
 static const struct sock_filter code_viewer[] = {
 #include "seccomp/viewer.inc"
 };
+static const struct sock_filter code_base[] = {
+#include "seccomp/base.inc"
+};
 static const struct sock_filter code_gate[] = {
 #include "seccomp/gate.inc"
 };
@@ -63,6 +66,7 @@ FILTER(warden);
 FILTER(worker);
 FILTER(fetch);
 FILTER(viewer);
+FILTER(base);
 FILTER(gate);
 FILTER(starter);
 FILTER(keeper);

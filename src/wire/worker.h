@@ -34,6 +34,9 @@ enum {
 	/* The directory that is filled: the root of a mount of its own
 	 * (open_tree(2)), mapped to the ids of the worker's user namespace. */
 	WORKER_ROOT_FD = 3,
+	/* Mode "base" only reads the directory, and writes a file system to
+	 * this file, of at most as many bytes as its argument says. */
+	WORKER_BASE_FD = 4,
 	WORKER_SHIM_FD = 4, /* carrel-sudo, open for reading */
 	/* Mode "apply", where the directory is a copy of an image and there is
 	 * no tar: the snapshot as its sandbox saw it, and what it wrote. */

@@ -209,3 +209,16 @@ int confine_apply(struct err *e)
 {
 	return confine_filler(WORKER_UPPER_FD + 1, WALK_FILES_MAX, e);
 }
+
+int confine_base(struct err *e)
+{
+	int r = check_start(e);
+
+	if (r == 0)
+		r = check_mount(WORKER_ROOT_FD, e);
+	if (r == 0)
+		r = keep_fds(WORKER_BASE_FD + 1, e);
+	return r < 0 ? r
+		     : lock_in(WALK_FILES_MAX, 1U << CAP_DAC_READ_SEARCH,
+			       &filter_base, e);
+}

@@ -26,3 +26,5 @@ int confine_viewer(int n, struct err *e) MUST_CHECK;
 int confine(struct err *e) MUST_CHECK;
 /* The same with the descriptors of mode "apply". */
 int confine_apply(struct err *e) MUST_CHECK;
+/* The same for mode "base": reads one directory, writes one file. */
+int confine_base(struct err *e) MUST_CHECK;

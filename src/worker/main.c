@@ -2,7 +2,8 @@
  * carrel-worker: everything that parses foreign archives or looks at foreign
  * trees, in a process that can do nothing else. `carrel-worker unpack` fills
  * an image's volume from a tar on stdin, `carrel-worker apply` from a snapshot;
- * `carrel-worker view` looks at states of disks; descriptors and answers are in
+ * `carrel-worker view` looks at states of disks, `carrel-worker base` makes
+ * the disk of an image for microVMs; descriptors and answers are in
  * wire/worker.h.
  */
 #include <errno.h>
@@ -11,8 +12,10 @@
 
 #include "base/auto.h"
 #include "base/log.h"
+#include "base/str.h"
 #include "wire/worker.h"
 #include "worker/apply.h"
+#include "worker/base.h"
 #include "worker/confine.h"
 #include "worker/count.h"
 #include "worker/look.h"
@@ -122,6 +125,34 @@ static int run_apply(const char *arg)
 	return 1;
 }
 
+static int make_base(struct report *report, const char *room, struct err *e)
+{
+	uint64_t entries = 0, bytes = 0, max;
+	int r = confine_base(e);
+
+	if (r < 0)
+		return err_wrap(e, "confine the worker");
+	if (parse_u64(room, UINT64_MAX, &max) < 0)
+		return err_set(e, EINVAL, "not a number of bytes: %s", room);
+	r = base_make(WORKER_ROOT_FD, WORKER_BASE_FD, max, &entries, &bytes, e);
+	if (r < 0)
+		return r;
+	log_info("event=based entries=%llu bytes=%llu",
+		 (unsigned long long)entries, (unsigned long long)bytes);
+	return report_done(report, entries, bytes, e);
+}
+
+static int run_base(const char *room)
+{
+	struct report report = { .fd = STDOUT_FILENO };
+	struct err e = { 0 };
+
+	if (make_base(&report, room, &e) == 0)
+		return 0;
+	report_error(&report, &e);
+	return 1;
+}
+
 static int view_states(struct look *l, const char *sides, struct err *e)
 {
 	int r = look_describe(l, sides, e);
@@ -151,6 +182,7 @@ static const struct {
 	{ "unpack", run_unpack },
 	{ "apply", run_apply },
 	{ "view", run_view },
+	{ "base", run_base },
 };
 
 int main(int argc, char **argv)

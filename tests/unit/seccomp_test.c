@@ -37,6 +37,7 @@ static const struct seccomp_filter *const filters[] = {
 	&filter_sandbox, &filter_agent,  &filter_child,   &filter_api,
 	&filter_warden,  &filter_worker, &filter_scribe,  &filter_viewer,
 	&filter_fetch,   &filter_gate,   &filter_starter, &filter_keeper,
+	&filter_base,
 };
 static bool ran[ALL(filters)][BPF_MAXINSNS];
 static bool loaded_args; /* by the last run */
@@ -194,6 +195,7 @@ static void test_foreign(void)
 			     filters[i] == &filter_scribe ||
 			     filters[i] == &filter_worker ||
 			     filters[i] == &filter_viewer ||
+			     filters[i] == &filter_base ||
 			     filters[i] == &filter_fetch ||
 			     filters[i] == &filter_gate ||
 			     filters[i] == &filter_starter ||
@@ -392,6 +394,24 @@ static const struct vector viewer_vectors[] = {
 	{ 16, { 0, 0xc020660b }, ALLOW },
 	{ 16, { 0, TIOCSTI }, E(EPERM) },
 	{ 16, { 0, 0x40049409 }, E(EPERM) }, /* FICLONE */
+#endif
+};
+
+/* One that looks, and writes to the one file that it has. */
+static const int never_in_base[] = {
+	SYS_socket,    SYS_connect,   SYS_mknodat,   SYS_mkdirat, SYS_unlinkat,
+	SYS_renameat2, SYS_linkat,    SYS_symlinkat, SYS_fchown,  SYS_fchmod,
+	SYS_utimensat, SYS_fsetxattr, SYS_execve,
+};
+
+static const struct vector base_vectors[] = {
+	{ 9, { 0, 4096, 4 }, KILL },
+	{ 10, { 0, 4096, 5 }, KILL },
+	{ 18, { 0 }, ALLOW }, /* pwrite64 */
+#ifndef SANITIZED
+	{ 16, { 0, TCGETS }, ALLOW },
+	{ 16, { 0, TIOCSTI }, E(EPERM) },
+	{ 16, { 0, 0x4020940d }, ALLOW }, /* FICLONERANGE */
 #endif
 };
 
@@ -618,6 +638,10 @@ static void test_roles(void)
 	CHECK(count_not(&filter_viewer, never_in_roles, ALL(never_in_roles),
 			KILL) == 0);
 	CHECK(count_not(&filter_viewer, never_in_viewer, ALL(never_in_viewer),
+			KILL) == 0);
+	CHECK(count_not(&filter_base, never_in_roles, ALL(never_in_roles),
+			KILL) == 0);
+	CHECK(count_not(&filter_base, never_in_base, ALL(never_in_base),
 			KILL) == 0);
 	CHECK(count_not(&filter_gate, never_in_roles, ALL(never_in_roles),
 			KILL) == 0);
@@ -917,6 +941,7 @@ int main(void)
 	test_vectors(&filter_worker, worker_vectors, ALL(worker_vectors));
 	test_vectors(&filter_fetch, fetch_vectors, ALL(fetch_vectors));
 	test_vectors(&filter_viewer, viewer_vectors, ALL(viewer_vectors));
+	test_vectors(&filter_base, base_vectors, ALL(base_vectors));
 	test_vectors(&filter_gate, gate_vectors, ALL(gate_vectors));
 	test_vectors(&filter_starter, gate_vectors, ALL(gate_vectors));
 	test_vectors(&filter_starter, starter_vectors, ALL(starter_vectors));
