@@ -6,6 +6,7 @@
  * Layout, everything relative to one directory descriptor:
  *
  *	images/ID/tree/	an image (btrfs: a subvolume, read-only)
+ *	images/ID/base	the same as a file system in one file, once needed
  *	box/ID/tree/	a sandbox's volume: upper/ and work/ of its overlay
  *	stage/ID/tree/	an image that is being filled
  *	snap/ID/tree/	a snapshot of a sandbox's volume, read-only
@@ -211,6 +212,21 @@ int store_image_discard(struct store *s, const char *id,
 			struct err *e) MUST_CHECK;
 int store_image_next(struct store *s, const char *after,
 		     char id[ID_CAP]) MUST_CHECK;
+/*
+ * The base of an image, a file beside its tree: an empty one to write to, and
+ * how large it may get; it is kept under its name, on disk before this returns
+ * (may be called in a child); or what was written is removed. It goes with the
+ * image.
+ */
+int store_base_new(struct store *s, const char *id, uint64_t *room,
+		   struct err *e) MUST_CHECK;
+int store_base_commit(struct store *s, const char *id,
+		      struct err *e) MUST_CHECK;
+void store_base_drop(struct store *s, const char *id);
+/* To read; ENOENT when there is none. */
+int store_base_open(struct store *s, const char *id, struct err *e) MUST_CHECK;
+/* Removes what a crash left of bases that were not finished. */
+int store_base_clear(struct store *s, struct err *e) MUST_CHECK;
 /* Empties stage/ of what a crash left. */
 int store_stage_clear(struct store *s, struct err *e) MUST_CHECK;
 

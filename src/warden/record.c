@@ -221,6 +221,7 @@ static int clear_volumes(struct warden *w, struct err *e)
 	}
 	if (store_snapshot_clear(&w->store, e) < 0 ||
 	    store_copy_clear(&w->store, e) < 0 ||
+	    store_base_clear(&w->store, e) < 0 ||
 	    store_attached_clear(&w->store, e) < 0)
 		return -e->code;
 	return store_stage_clear(&w->store, e);

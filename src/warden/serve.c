@@ -255,7 +255,8 @@ static void do_image_remove(struct warden *w, struct warden_req *q,
 	}
 	if (box_uses_image(w, q->id))
 		err_set(&e, EBUSY, "a sandbox uses image %s", q->id);
-	else if (view_uses_image(w, q->id) || import_uses_image(w, q->id))
+	else if (view_uses_image(w, q->id) || import_uses_image(w, q->id) ||
+		 vm_base_uses_image(w, q->id))
 		err_set(&e, EBUSY, "a worker looks at image %s", q->id);
 	else if (store_image_discard(&w->store, q->id, &e) == 0)
 		sweep_soon(w);

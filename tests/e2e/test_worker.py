@@ -469,5 +469,38 @@ class Zz(unittest.TestCase):
         self.assertLess(max(Root.peak_kib), MEMORY_MAX_KIB)
 
 
+class Base(Case):
+    def test_tree_becomes_a_file_system(self):
+        """Locked in as it is, it reads what its owner closed; owners are as
+        on disk."""
+        root = self.root()
+        os.mkdir(root.at("closed"), 0o700)
+        os.chown(root.at("closed"), 1000, 1000)
+        with open(root.at("closed/secret"), "w") as f:
+            f.write("s" * 100000)
+        os.chmod(root.at("closed/secret"), 0)
+        os.chown(root.at("closed/secret"), 1000, 65534)
+        os.link(root.at("closed/secret"), root.at("twin"))
+        os.symlink("/etc/passwd", root.at("link"))
+        out = os.path.join(self.top, "base")
+        with open(out, "wb"):
+            pass
+        before = fingerprint(self.top, (out,))
+        p = subprocess.run([RUN, WORKER, root.path, out, "base"],
+                           stdin=subprocess.DEVNULL, capture_output=True,
+                           timeout=120)
+        self.assertEqual((p.returncode, p.stdout), (0, b"done 4 100000\n"),
+                         p.stderr)
+        tool = subprocess.run(["dump.erofs", "--path=/closed/secret", out],
+                              capture_output=True, text=True, timeout=60)
+        self.assertRegex(tool.stdout, r"Uid: 1000 +Gid: 65534")
+        self.assertRegex(tool.stdout, r"Links: 2")
+        subprocess.run(["fsck.erofs", out], check=True, timeout=60,
+                       stdout=subprocess.DEVNULL)
+        os.unlink(out)
+        after = fingerprint(self.top)
+        self.assertEqual([f for f in before if f[0] != out], after)
+
+
 if __name__ == "__main__":
     harness.main()

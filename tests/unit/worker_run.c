@@ -3,6 +3,7 @@
  *
  *	worker_run WORKER DIRECTORY SHIM [plain]   tar on stdin, status on
  *stdout
+ *	worker_run WORKER DIRECTORY FILE base      the tree becomes the file
  *
  * New user namespace (ids 0..65535), pid, mount, network, ipc and uts
  * namespaces; DIRECTORY as an idmapped mount of its own on descriptor 3, SHIM
@@ -76,9 +77,11 @@ static int idmapped(const char *dir, pid_t pid)
 }
 
 /* Descriptors come over the socket: the mapped mount needs our namespace. */
-static void child(int sock, const char *worker)
+static void child(int sock, const char *worker, bool base)
 {
-	char *const argv[] = { (char *)"worker", (char *)"unpack", NULL };
+	char *const argv[] = { (char *)"worker",
+			       (char *)(base ? "base" : "unpack"),
+			       (char *)(base ? "1000000000" : NULL), NULL };
 	char *const env[] = { NULL };
 	int fds[FD_PASS_MAX];
 	char byte;
@@ -102,6 +105,7 @@ int main(int argc, char **argv)
 {
 	int socks[2], fds[2], status;
 	struct rusage use;
+	bool base = argc > 4 && strcmp(argv[4], "base") == 0;
 	pid_t pid;
 
 	log_init("worker_run", LOG_INFO);
@@ -115,11 +119,12 @@ int main(int argc, char **argv)
 	if (pid < 0)
 		die("clone: %s", strerror(errno));
 	if (pid == 0)
-		child(socks[1], argv[1]);
+		child(socks[1], argv[1], base);
 	map_ids(pid);
-	fds[0] = argc > 4 ? open(argv[2], O_RDONLY | O_DIRECTORY | O_CLOEXEC)
-			  : idmapped(argv[2], pid);
-	fds[1] = open(argv[3], O_RDONLY | O_CLOEXEC);
+	fds[0] = argc > 4 && !base
+			 ? open(argv[2], O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+			 : idmapped(argv[2], pid);
+	fds[1] = open(argv[3], (base ? O_WRONLY : O_RDONLY) | O_CLOEXEC);
 	if (fds[0] < 0 || fds[1] < 0)
 		die("open %s, %s: %s", argv[2], argv[3], strerror(errno));
 	if (send_msg_fds(socks[0], "x", 1, fds, 2) != 1)
