@@ -30,7 +30,8 @@ struct base {
 	struct walk w;
 	struct links links;
 	struct erofs out;
-	struct erofs_dir *dir; /* the one that is visited */
+	struct erofs_attrs attrs; /* of what is visited */
+	struct erofs_dir *dir;    /* the one that is visited */
 	uint64_t bytes;
 };
 
@@ -101,31 +102,26 @@ static int put_blocks(struct base *b, int fd, uint64_t len, uint64_t at,
 	return copy_data(b, fd, len, at, e);
 }
 
-/* What of a content lies behind the inode. */
-static size_t tail_of(uint64_t size)
+/* What of a content lies behind the inode and its attributes. */
+static size_t tail_of(const struct base *b, uint64_t size)
 {
 	size_t tail = (size_t)(size % EROFS_BLOCK);
 
-	return erofs_fits(tail) ? tail : 0;
+	return erofs_fits(b->attrs.len + tail) ? tail : 0;
 }
 
-static int put_regular(struct base *b, struct visit *v, uint64_t nid,
-		       struct err *e)
+static int put_regular(struct base *b, const struct statx *sx, int fd,
+		       uint64_t nid, struct err *e)
 {
-	const struct statx *sx = &v->at[0].sx;
-	AUTO_CLOSE int fd = walk_open(v, 0);
 	struct erofs_inode n = { .size = sx->stx_size,
 				 .nlink = sx->stx_nlink,
 				 .sx = sx,
-				 .tail_len = tail_of(sx->stx_size) };
+				 .attrs = &b->attrs,
+				 .tail_len = tail_of(b, sx->stx_size) };
 	uint64_t len = sx->stx_size - n.tail_len;
 	char tail[EROFS_BLOCK];
 	int r = 0;
 
-	if (fd < 0) {
-		errno = -fd;
-		return err_sys(e, "open");
-	}
 	if (n.tail_len > 0 &&
 	    pread(fd, tail, n.tail_len, (off_t)len) != (ssize_t)n.tail_len)
 		return err_set(e, EIO, "shorter than its size");
@@ -147,8 +143,9 @@ static int put_symlink(struct base *b, struct visit *v, uint64_t nid,
 	struct erofs_inode n = { .size = sx->stx_size,
 				 .nlink = sx->stx_nlink,
 				 .sx = sx,
+				 .attrs = &b->attrs,
 				 .tail = target,
-				 .tail_len = tail_of(sx->stx_size) };
+				 .tail_len = tail_of(b, sx->stx_size) };
 	ssize_t len = readlinkat(v->dir_fd[0], v->name, target, sizeof(target));
 	int r;
 
@@ -171,12 +168,27 @@ static int put_special(struct base *b, struct visit *v, uint64_t nid,
 	const struct statx *sx = &v->at[0].sx;
 	const struct erofs_inode n = { .block = erofs_device(sx),
 				       .nlink = sx->stx_nlink,
-				       .sx = sx };
+				       .sx = sx,
+				       .attrs = &b->attrs };
 
 	return erofs_put(&b->out, nid, &n, e);
 }
 
 /* --- entries --- */
+
+/* Only what can be opened has attributes that count. */
+static int open_regular(struct base *b, struct visit *v, int *fd, struct err *e)
+{
+	b->attrs.len = 0;
+	if (v->at[0].type != FILE_REGULAR)
+		return 0;
+	*fd = walk_open(v, 0);
+	if (*fd < 0) {
+		errno = -*fd;
+		return err_sys(e, "open");
+	}
+	return erofs_attrs_read(&b->attrs, *fd, e);
+}
 
 /* The first name of an inode gives it its place; the others have its number. */
 static int put_inode(struct base *b, struct visit *v, uint64_t *nid,
@@ -184,11 +196,16 @@ static int put_inode(struct base *b, struct visit *v, uint64_t *nid,
 {
 	const struct statx *sx = &v->at[0].sx;
 	bool sized = S_ISREG(sx->stx_mode) || S_ISLNK(sx->stx_mode);
-	size_t tail = sized ? tail_of(sx->stx_size) : 0;
+	AUTO_CLOSE int fd = -1;
 	const char *first = NULL;
 	char text[NID_TEXT];
+	size_t behind;
+	int r = open_regular(b, v, &fd, e);
 
-	*nid = erofs_place(&b->out, tail);
+	if (r < 0)
+		return r;
+	behind = b->attrs.len + (sized ? tail_of(b, sx->stx_size) : 0);
+	*nid = erofs_place(&b->out, behind);
 	snprintf(text, sizeof(text), "%" PRIu64, *nid);
 	if (sx->stx_nlink > 1)
 		first = links_first(&b->links, sx, text);
@@ -196,9 +213,9 @@ static int put_inode(struct base *b, struct visit *v, uint64_t *nid,
 		*nid = strtoull(first, NULL, 10);
 		return 0;
 	}
-	erofs_take(&b->out, tail);
+	erofs_take(&b->out, behind);
 	if (S_ISREG(sx->stx_mode))
-		return put_regular(b, v, *nid, e);
+		return put_regular(b, sx, fd, *nid, e);
 	return S_ISLNK(sx->stx_mode) ? put_symlink(b, v, *nid, e)
 				     : put_special(b, v, *nid, e);
 }
@@ -233,7 +250,10 @@ static int begin_dir(struct base *b, int fd, struct err *e)
 		return err_sys(e, "open");
 	}
 	r = count_names(fd, &names, e);
-	return r < 0 ? r : erofs_dir_new(&b->out, b->dir, &names, &b->dir, e);
+	if (r == 0)
+		r = erofs_attrs_read(&b->attrs, fd, e);
+	return r < 0 ? r
+		     : erofs_dir_new(&b->out, &b->dir, &names, &b->attrs, e);
 }
 
 static int enter_dir(struct base *b, struct visit *v, struct err *e)

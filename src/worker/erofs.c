@@ -120,9 +120,11 @@ int erofs_put(struct erofs *f, uint64_t nid, const struct erofs_inode *n,
 {
 	const struct statx *sx = n->sx;
 	char block[EROFS_BLOCK];
+	size_t len = sizeof(struct inode);
 	struct inode i = {
 		.format = htole16(EXTENDED |
 				  (n->tail_len > 0 ? FLAT_INLINE : FLAT_PLAIN)),
+		.attrs = htole16((uint16_t)erofs_attrs_count(n->attrs)),
 		.mode = htole16(sx->stx_mode),
 		.size = htole64(n->size),
 		.block = htole32(n->block),
@@ -134,12 +136,14 @@ int erofs_put(struct erofs *f, uint64_t nid, const struct erofs_inode *n,
 		.nlink = htole32(n->nlink),
 	};
 
-	if (!erofs_fits(n->tail_len))
+	if (!erofs_fits(n->attrs->len + n->tail_len))
 		return err_set(e, EINVAL, "no room behind an inode");
 	memcpy(block, &i, sizeof(i));
+	memcpy(block + len, n->attrs->bytes, n->attrs->len);
+	len += n->attrs->len;
 	if (n->tail_len > 0)
-		memcpy(block + sizeof(i), n->tail, n->tail_len);
-	return erofs_write(f, nid * SLOT, block, sizeof(i) + n->tail_len, e);
+		memcpy(block + len, n->tail, n->tail_len);
+	return erofs_write(f, nid * SLOT, block, len + n->tail_len, e);
 }
 
 int erofs_close(struct erofs *f, uint64_t root_nid, struct err *e)

@@ -25,12 +25,23 @@ struct erofs {
 	uint64_t written, max; /* bytes of disk */
 };
 
+/* All extended attributes of an inode, as they lie behind it. */
+enum { EROFS_ATTRS_MAX = 2048, EROFS_ATTR_UNIT = 4 };
+struct erofs_attrs {
+	size_t len; /* 0: none */
+	char bytes[EROFS_ATTRS_MAX];
+};
+int erofs_attrs_read(struct erofs_attrs *a, int fd, struct err *e) MUST_CHECK;
+/* As inodes count them. */
+unsigned erofs_attrs_count(const struct erofs_attrs *a);
+
 struct erofs_inode {
 	uint64_t size;
 	uint32_t block; /* of its content; or the device */
 	uint32_t nlink;
 	const struct statx *sx; /* the rest */
-	const void *tail;       /* behind it, or NULL */
+	const struct erofs_attrs *attrs;
+	const void *tail; /* behind both, or NULL */
 	size_t tail_len;
 };
 
@@ -66,9 +77,10 @@ struct erofs_names {
 	uint64_t n, bytes; /* "." and ".." are not counted */
 };
 
-int erofs_dir_new(struct erofs *f, struct erofs_dir *up,
-		  const struct erofs_names *names, struct erofs_dir **out,
-		  struct err *e) MUST_CHECK;
+/* The new one is *d, which was the one above. */
+int erofs_dir_new(struct erofs *f, struct erofs_dir **d,
+		  const struct erofs_names *names,
+		  const struct erofs_attrs *attrs, struct err *e) MUST_CHECK;
 uint64_t erofs_dir_nid(const struct erofs_dir *d);
 int erofs_dir_add(struct erofs *f, struct erofs_dir *d, const char *name,
 		  uint64_t nid, unsigned mode, struct err *e) MUST_CHECK;

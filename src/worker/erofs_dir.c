@@ -49,22 +49,24 @@ struct erofs_dir {
 	size_t n, used, name_len; /* in this block */
 	struct entry entry[ENTRIES_MAX];
 	char names[EROFS_BLOCK];
+	struct erofs_attrs attrs;
 };
 
-int erofs_dir_new(struct erofs *f, struct erofs_dir *up,
-		  const struct erofs_names *names, struct erofs_dir **out,
-		  struct err *e)
+int erofs_dir_new(struct erofs *f, struct erofs_dir **at,
+		  const struct erofs_names *names,
+		  const struct erofs_attrs *attrs, struct err *e)
 {
 	uint64_t size = (names->n + DOTS) * ENTRY + names->bytes +
 			strlen(dots[0]) + strlen(dots[1]);
-	struct erofs_dir *d = xcalloc(1, sizeof(*d));
+	struct erofs_dir *d = xcalloc(1, sizeof(*d)), *up = *at;
 	size_t behind;
 
-	*out = d;
+	*at = d;
 	d->up = up;
 	d->size = size;
-	d->small = erofs_fits(size);
-	behind = d->small ? (size_t)size : 0;
+	d->attrs = *attrs;
+	d->small = erofs_fits(attrs->len + size);
+	behind = attrs->len + (d->small ? (size_t)size : 0);
 	d->nid = erofs_place(f, behind);
 	erofs_take(f, behind);
 	d->parent = up ? up->nid : d->nid;
@@ -166,7 +168,9 @@ static int end(struct erofs *f, struct erofs_dir *d, const struct statx *sx,
 	       struct err *e)
 {
 	char block[EROFS_BLOCK];
-	struct erofs_inode n = { .nlink = 2 + d->subdirs, .sx = sx };
+	struct erofs_inode n = { .nlink = 2 + d->subdirs,
+				 .sx = sx,
+				 .attrs = &d->attrs };
 	int r = add_dots(f, d, NULL, e);
 
 	if (r < 0)

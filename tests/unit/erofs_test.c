@@ -7,14 +7,17 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "base/auto.h"
 #include "worker/base.h"
+#include "worker/erofs.h"
 
 enum { MANY = 3000, PATH_CAP = 512 };
 
@@ -138,6 +141,24 @@ static void make_odd(void)
 	CHECK(utimensat(AT_FDCWD, below("tree/few"), late, 0) == 0);
 }
 
+/* Some of them move the end of a content out of its inode's block. */
+static void make_attrs(void)
+{
+	static char large[1900];
+
+	memset(large, 'v', sizeof(large));
+	CHECK(setxattr(below("tree/few"), "user.dir", "d", 1, 0) == 0);
+	CHECK(setxattr(below("tree/many"), "user.dir", large, sizeof(large),
+		       0) == 0);
+	CHECK(setxattr(below("tree/files/1"), "user.a", "", 0, 0) == 0);
+	CHECK(setxattr(below("tree/files/1"), "user.b", "bcd", 3, 0) == 0);
+	CHECK(setxattr(below("tree/files/4032"), "user.c", "x", 1, 0) == 0);
+	CHECK(setxattr(below("tree/files/8193"), "user.large", large,
+		       sizeof(large), 0) == 0);
+	CHECK(setxattr(below("tree/files/4097"), "user.shared", "s", 1, 0) ==
+	      0);
+}
+
 static void make_tree(void)
 {
 	CHECK(mkdtemp(top) != NULL);
@@ -147,6 +168,7 @@ static void make_tree(void)
 	make_files();
 	make_names();
 	make_links();
+	make_attrs();
 	make_odd();
 }
 
@@ -181,8 +203,31 @@ static ino_t ino(const char *rel)
 	return lstat(below(rel), &st) == 0 ? st.st_ino : 0;
 }
 
+static bool same_attr(const char *path, const char *name)
+{
+	static char a[EROFS_BLOCK], b[EROFS_BLOCK];
+	char rel[64];
+	ssize_t n, k;
+
+	snprintf(rel, sizeof(rel), "tree/%s", path);
+	n = getxattr(below(rel), name, a, sizeof(a));
+	snprintf(rel, sizeof(rel), "mnt/%s", path);
+	k = getxattr(below(rel), name, b, sizeof(b));
+	return n >= 0 && n == k && memcmp(a, b, (size_t)n) == 0;
+}
+
 static void test_mounted(void)
 {
+	static const struct {
+		const char *path, *name;
+	} attrs[] = {
+		{ "few", "user.dir" },      { "many", "user.dir" },
+		{ "files/1", "user.a" },    { "files/1", "user.b" },
+		{ "files/4032", "user.c" }, { "files/8193", "user.large" },
+		{ "again", "user.shared" },
+	};
+	size_t i;
+
 	/* Sizes and links of directories are the file system's own. */
 	CHECK(sh("list() { cd $T/$1 && find . \\( -type d -printf "
 		 "'%P|%y|%m|%U|%G|%T@\\0' \\) -o -printf "
@@ -194,6 +239,11 @@ static void test_mounted(void)
 		 "$T/tree.list $T/mnt.list && "
 		 "cmp $T/tree.sums $T/mnt.sums && cmp $T/tree.dev "
 		 "$T/mnt.dev") == 0);
+	for (i = 0; i < ARRAY_LEN(attrs); i++)
+		CHECK(same_attr(attrs[i].path, attrs[i].name));
+	CHECK(listxattr(below("mnt/files/1"), NULL, 0) ==
+	      sizeof("user.a") + sizeof("user.b"));
+	CHECK(listxattr(below("mnt/files/0"), NULL, 0) == 0);
 	CHECK(ino("mnt/again") == ino("mnt/few/same"));
 	CHECK(ino("mnt/again") == ino("mnt/files/4097"));
 	CHECK(ino("mnt/again") != ino("mnt/files/4096"));

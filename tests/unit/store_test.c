@@ -295,6 +295,35 @@ static void check_image(struct store *s, char id[ID_CAP], bool sealed)
 	FAILS(store_image_discard(s, staged, &e), ENOENT);
 }
 
+/* There when it is whole, whatever happens meanwhile. */
+static void check_base(struct store *s, const char *image)
+{
+	uint64_t room = 0;
+	char text[8] = "";
+	int fd;
+
+	FAILS(store_base_open(s, image, &e), ENOENT);
+	FAILS(store_base_commit(s, image, &e), ENOENT);
+	fd = OK(store_base_new(s, image, &room, &e));
+	CHECK(room > 0 && write(fd, "cut", 3) == 3);
+	close(fd);
+	FAILS(store_base_open(s, image, &e), ENOENT);
+	OK(store_base_clear(s, &e));
+	FAILS(store_base_commit(s, image, &e), ENOENT);
+	fd = OK(store_base_new(s, image, &room, &e));
+	CHECK(write(fd, "whole", 5) == 5);
+	close(fd);
+	OK(store_base_commit(s, image, &e));
+	OK(store_base_clear(s, &e));
+	store_base_drop(s, image);
+	fd = OK(store_base_open(s, image, &e));
+	CHECK(read(fd, text, sizeof(text)) == 5);
+	CHECK_STR(text, "whole");
+	close(fd);
+	FAILS(store_base_new(s, "iaaaaaaaaaaaaaaaaaaaaaaaaaa", &room, &e),
+	      ENOENT);
+}
+
 /* The pool is noexec, what runs on top of an overlay is not hindered. */
 static void check_exec(struct store *s, const char *image)
 {
@@ -833,6 +862,7 @@ static void test_file(void)
 	printf("# simple quotas: %d\n", s.simple_quota);
 	CHECK(s.disk_limit);
 	check_image(&s, image, true);
+	check_base(&s, image);
 	check_limits(&s, image);
 	check_exec(&s, image);
 	check_family(&s);
@@ -891,6 +921,7 @@ static void test_directory(const char *name, const char *driver, bool limits)
 	      (fs.f_flag & (ST_NOSUID | ST_NODEV | ST_NOEXEC)) ==
 		      (ST_NOSUID | ST_NODEV | ST_NOEXEC));
 	check_image(&s, image, strcmp(driver, "btrfs") == 0);
+	check_base(&s, image);
 	if (limits) {
 		check_limits(&s, image);
 		check_exec(&s, image);
