@@ -256,6 +256,8 @@ void box_fill_launch(struct sandbox *s, const char *from)
 		l->flags |= LAUNCH_EARLY;
 	if (s->spec.persist)
 		l->flags |= LAUNCH_PERSIST;
+	if (spec_is_vm(&s->spec))
+		l->flags |= LAUNCH_MICROVM;
 	if (strcmp(s->spec.allow_missing, "disk") == 0)
 		l->flags |= LAUNCH_ALLOW_MISSING_DISK;
 	l->pids = (uint32_t)s->spec.pids;

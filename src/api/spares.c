@@ -23,7 +23,7 @@ static bool same_launch(const struct spec *a, const struct spec *b)
 	return a->cpus_milli == b->cpus_milli && a->mem_bytes == b->mem_bytes &&
 	       a->disk_bytes == b->disk_bytes && a->pids == b->pids &&
 	       a->nofile == b->nofile && a->sudo == b->sudo &&
-	       a->persist == b->persist &&
+	       a->persist == b->persist && strcmp(a->tier, b->tier) == 0 &&
 	       strcmp(a->allow_missing, b->allow_missing) == 0 &&
 	       *a->name == '\0' && *b->name == '\0' &&
 	       json_array_size(b->volumes) == 0;

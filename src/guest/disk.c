@@ -3,14 +3,22 @@
  * launch looks for them in the pool of a host.
  */
 #include <errno.h>
+#include <fcntl.h>
+#include <linux/fs.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
+#include "base/auto.h"
 #include "guest/guest.h"
 #include "store/store.h"
+
+/* The kernel's own, of fs/ext4/ext4.h: not in its headers for programs. */
+#define EXT4_IOC_RESIZE_FS _IOW('f', 16, uint64_t)
 
 enum { WAIT_MS = 10 * 1000, STEP_MS = 2 };
 
@@ -56,6 +64,23 @@ static int mount_one(const char *device, const char *type, unsigned long flags,
 	return 0;
 }
 
+/* The file system starts small, and grows to the size of its disk. */
+static int grow(const char *at, struct err *e)
+{
+	AUTO_CLOSE int fd = open(at, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	AUTO_CLOSE int disk_fd = open(GUEST_DISK, O_RDONLY | O_CLOEXEC);
+	uint64_t bytes = 0, blocks;
+	struct statfs fs;
+
+	if (fd < 0 || disk_fd < 0 || fstatfs(fd, &fs) < 0 ||
+	    ioctl(disk_fd, BLKGETSIZE64, &bytes) < 0)
+		return err_sys(e, "look at the disk");
+	blocks = bytes / (uint64_t)fs.f_bsize;
+	if (ioctl(fd, EXT4_IOC_RESIZE_FS, &blocks) < 0)
+		return err_sys(e, "grow the file system");
+	return 0;
+}
+
 int disk_mount(struct guest *g, struct err *e)
 {
 	char image[96], volume[96], upper[112], work[112];
@@ -67,7 +92,8 @@ int disk_mount(struct guest *g, struct err *e)
 	snprintf(upper, sizeof(upper), "%s/upper", volume);
 	snprintf(work, sizeof(work), "%s/work", volume);
 	if (mount_one(GUEST_BASE, "erofs", MS_RDONLY, image, e) < 0 ||
-	    mount_one(GUEST_DISK, "ext4", 0, volume, e) < 0)
+	    mount_one(GUEST_DISK, "ext4", 0, volume, e) < 0 ||
+	    grow(volume, e) < 0)
 		return -e->code;
 	/* A disk that was used before has them. */
 	if ((mkdir(upper, 0755) < 0 || mkdir(work, 0700) < 0) &&

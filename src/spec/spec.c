@@ -90,6 +90,11 @@ const struct spec_field spec_fields[] = {
 	  .max = TIME_MAX,
 	  .arg = "TIME",
 	  .help = "time without a client and without work; 0 is without end" },
+	{ .name = "tier",
+	  .kind = SPEC_TEXT,
+	  AT(tier),
+	  .arg = "TIER",
+	  .help = "container, or microvm: with a kernel of its own" },
 	{ .name = "idle-action",
 	  .kind = SPEC_TEXT,
 	  .flags = SPEC_PATCH,
@@ -264,6 +269,7 @@ void spec_defaults(struct spec *s, const struct conf *c)
 			    .disk_bytes = c->disk_bytes,
 			    .pids = c->pids,
 			    .timeout_ms = c->timeout_ms,
+			    .tier = "container",
 			    .idle_action = "remove",
 			    .timeout_action = "remove",
 			    .auto_snapshot = "none",
@@ -524,6 +530,9 @@ static int check_words(const struct spec *s, struct err *e)
 	if (*s->allow_missing && strcmp(s->allow_missing, "disk") != 0)
 		return err_set(e, EINVAL,
 			       "allow-missing: only 'disk' may be missing");
+	if (strcmp(s->tier, "container") != 0 && !spec_is_vm(s))
+		return err_set(e, EINVAL,
+			       "tier: there are 'container' and 'microvm'");
 	if (strcmp(s->idle_action, "remove") != 0 &&
 	    strcmp(s->idle_action, "pause") != 0)
 		return err_set(e, EINVAL,

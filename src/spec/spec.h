@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "base/conf.h"
 #include "base/err.h"
@@ -48,6 +49,7 @@ struct spec {
 	uint64_t output_limit;    /* bytes, of all processes */
 	char auto_snapshot[16];   /* "none" or "exec" */
 	uint64_t snapshot_keep;   /* how many of those stay */
+	char tier[16];            /* "container" or "microvm" */
 	char idle_action[16];     /* "remove" or "pause" */
 	char timeout_action[16];  /* the same, or "suspend" */
 	uint64_t sudo;            /* 0 or 1 */
@@ -76,6 +78,12 @@ static inline bool spec_has_door(const struct spec *s)
 {
 	return *s->policy || s->observe || json_array_size(s->allow) > 0 ||
 	       json_array_size(s->rules) > 0;
+}
+
+/* Does it have a kernel of its own? */
+static inline bool spec_is_vm(const struct spec *s)
+{
+	return strcmp(s->tier, "microvm") == 0;
 }
 
 enum spec_kind {

@@ -243,6 +243,7 @@ void box_end(struct box *b, struct waiter *wt)
 		door_close(b);
 		turns_drop(b);
 		reclaim_stop(b);
+		vm_end(b);
 	}
 	/* With no process to wait for, or after it: the groups come next. */
 	if ((b->pid_gone || b->pid_io.fd < 0) && b->retry.slot == 0 && !b->disk)
@@ -362,19 +363,31 @@ static int prepare(struct box *b, struct err *e)
 	return record_write(b, e);
 }
 
+int box_begun(struct box *b, pid_t pid, int pid_fd, int talk_fd, struct err *e)
+{
+	int r;
+
+	b->pid = pid;
+	r = io_add(&b->w->loop, &b->talk_io, talk_fd, EPOLLIN, launch_told);
+	if (r == 0)
+		r = box_watch(b, pid_fd);
+	else
+		close(pid_fd);
+	return r < 0 ? err_set(e, -r, "watch the launch: %s", strerror(-r)) : 0;
+}
+
 static int begin(struct box *b, struct launched *l, struct err *e)
 {
 	int r = launch_begin(&b->w->launch, &b->spec, &b->part, l, e);
 
 	if (r < 0)
 		return r;
-	b->pid = l->pid;
-	r = io_add(&b->w->loop, &b->talk_io, l->talk_fd, EPOLLIN, launch_told);
-	if (r == 0)
-		r = box_watch(b, l->pid_fd);
-	else
-		close(l->pid_fd);
-	return r < 0 ? err_set(e, -r, "watch the launch: %s", strerror(-r)) : 0;
+	return box_begun(b, l->pid, l->pid_fd, l->talk_fd, e);
+}
+
+static bool is_vm(const struct box *b)
+{
+	return b->spec.flags & LAUNCH_MICROVM;
 }
 
 /* All that the child waits for is there. */
@@ -386,7 +399,8 @@ static int go(struct box *b, struct err *e)
 	if (b->spec.flags & LAUNCH_PERSIST)
 		r = store_volume_mark(&b->w->store, b->spec.id, e);
 	if (r == 0)
-		r = launch_go(&l, &b->part, b->listen_fd, e);
+		r = is_vm(b) ? vm_go(b, e)
+			     : launch_go(&l, &b->part, b->listen_fd, e);
 	auto_close(&b->listen_fd);
 	if (r < 0)
 		return r;
@@ -400,20 +414,27 @@ static int go(struct box *b, struct err *e)
 /*
  * The child is started as early as its group can take it, and the helper of an
  * unfinished part right after: both work while the volume is made. A disk that
- * is a copy takes longest of all and comes first.
+ * is a copy takes longest of all and comes first. A VM has no child before
+ * all is there: it builds nothing.
  */
 static int start(struct box *b, struct err *e)
 {
 	struct warden *w = b->w;
-	const struct cgroup_limits limits = { b->spec.mem_bytes,
-					      b->spec.cpus_milli,
-					      b->spec.pids };
+	const struct cgroup_limits limits =
+		is_vm(b) ? vm_limits(&b->spec)
+			 : (struct cgroup_limits){ b->spec.mem_bytes,
+						   b->spec.cpus_milli,
+						   b->spec.pids };
 	struct part *p = &b->part;
 	struct launched l = { .pid = 0, .pid_fd = -1, .talk_fd = -1 };
 
+	if (is_vm(b) && w->vm_missing.code)
+		return err_set(e, w->vm_missing.code, "%s", w->vm_missing.msg);
 	if (b->spec.from[0] && disk_start(b, e) < 0)
 		return -e->code;
-	if (p->group_fd >= 0 && begin(b, &l, e) < 0)
+	if (is_vm(b) && vm_base_start(b, e) < 0)
+		return -e->code;
+	if (!is_vm(b) && p->group_fd >= 0 && begin(b, &l, e) < 0)
 		return -e->code;
 	if (p->unfinished && part_start(&w->cg, p, e) < 0)
 		return -e->code;
@@ -423,9 +444,9 @@ static int start(struct box *b, struct err *e)
 		return -e->code;
 	if (cgroup_limit(&w->cg, b->slot, &limits, e) < 0)
 		return -e->code;
-	if (l.pid == 0 && begin(b, &l, e) < 0)
+	if (!is_vm(b) && l.pid == 0 && begin(b, &l, e) < 0)
 		return -e->code;
-	return b->disk ? 0 : go(b, e);
+	return b->disk || b->basing ? 0 : go(b, e);
 }
 
 static void start_failed(struct box *b, const struct err *e)
@@ -441,7 +462,15 @@ void box_disk_made(struct box *b, const struct err *result)
 
 	if (b->state == BOX_ENDING)
 		box_end(b, NULL); /* it was waited for */
-	else if (e.code != 0 || go(b, &e) < 0)
+	else if (e.code != 0 || (!b->basing && go(b, &e) < 0))
+		start_failed(b, &e);
+}
+
+void box_base_made(struct box *b, const struct err *result)
+{
+	struct err e = *result;
+
+	if (e.code != 0 || (!b->disk && go(b, &e) < 0))
 		start_failed(b, &e);
 }
 

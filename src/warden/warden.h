@@ -18,6 +18,7 @@
  *	slots.c	    ranges of ids, parts made ahead
  *	worker.c    programs that look at foreign bytes, walled in
  *	import.c    workers that fill images
+ *	vm.c	    sandboxes with a kernel of their own
  *	view.c	    workers that look at states of disks
  *	base.c	    workers that make the disks of images for microVMs
  *	fetch.c     workers that speak to registries
@@ -36,6 +37,7 @@
 #include "sandbox/cgroup.h"
 #include "sandbox/container/launch.h"
 #include "sandbox/container/part.h"
+#include "sandbox/vm/launch.h"
 #include "store/store.h"
 #include "wire/gate.h"
 #include "wire/warden.h"
@@ -70,6 +72,12 @@ struct waiter {
 	bool told; /* answered already: the rest is silence */
 };
 
+/* Who waits for the base of an image; the owner sets `done`. */
+struct base_wait {
+	struct list node;
+	void (*done)(struct base_wait *b, const struct err *e);
+};
+
 enum box_state { BOX_LAUNCHING, BOX_RUNNING, BOX_ENDING };
 
 struct box {
@@ -84,10 +92,13 @@ struct box {
 	struct last_use last; /* filled while it ends */
 	bool resizing;
 	struct io pid_io, talk_io;
-	int listen_fd;      /* the agent's socket, until it goes to it */
-	struct clone *disk; /* its disk is being made */
-	struct turn *turn;  /* what is being done to it... */
-	struct list turns;  /* ...and what waits */
+	int listen_fd;           /* the agent's socket, until it goes to it */
+	struct clone *disk;      /* its disk is being made */
+	struct console *console; /* of a VM; NULL: it is none */
+	struct base_wait base;   /* its image's, while that is being made */
+	bool basing;
+	struct turn *turn; /* what is being done to it... */
+	struct list turns; /* ...and what waits */
 	bool turning, paused;
 	int door[GATE_FDS_MAX];     /* in the order of enum gate_fd; -1: none */
 	const struct conn *held_by; /* for whom user processes stand still */
@@ -173,18 +184,14 @@ struct import {
 	struct deferred gone;
 };
 
-/* Who waits for the base of an image; the owner sets `done`. */
-struct base_wait {
-	struct list node;
-	void (*done)(struct base_wait *b, const struct err *e);
-};
-
 struct warden {
 	struct conf conf;
 	struct loop loop;
 	struct store store;
 	struct cgroup_host cg;
 	struct launch_host launch;
+	struct vm_host vm;
+	struct err vm_missing; /* why there are no VMs; code 0: there are */
 	gid_t api_gid;
 	uid_t api_uid;
 	int box_fd;      /* run_dir/box */
@@ -254,6 +261,23 @@ void box_end(struct box *b, struct waiter *wt);
 int box_watch(struct box *b, int pid_fd) MUST_CHECK;
 bool box_uses_image(const struct warden *w, const char *image);
 void box_remove_run_dir(struct warden *w, const char *id);
+
+/* It has a process: watches it, and what it says of its launch. Takes the
+ * descriptors. */
+int box_begun(struct box *b, pid_t pid, int pid_fd, int talk_fd,
+	      struct err *e) MUST_CHECK;
+
+/* vm.c */
+/* Before the warden has locked itself in. */
+void vms_open(struct warden *w);
+/* All that it needs is there: QEMU is started. Takes b->listen_fd. */
+int vm_go(struct box *b, struct err *e) MUST_CHECK;
+/* Has the base of its image made, if there is none: b->basing until
+ * box_base_made() is called. */
+int vm_base_start(struct box *b, struct err *e) MUST_CHECK;
+void box_base_made(struct box *b, const struct err *e);
+/* It ends: what its guest said last is told, if it ended by itself. */
+void vm_end(struct box *b);
 
 /* snapshot.c */
 void box_snapshot(struct box *b, const struct snapshot_spec *s,

@@ -133,7 +133,9 @@ enum launch_flags {
 	 * sandbox's id. What it syncs is on disk.
 	 */
 	LAUNCH_PERSIST = 8,
-	LAUNCH_FLAGS_ALL = 15,
+	/* In a kernel of its own: see sandbox/vm/launch.h. */
+	LAUNCH_MICROVM = 16,
+	LAUNCH_FLAGS_ALL = 31,
 	/* Only in answers (WARDEN_NEXT): it is paused. */
 	LAUNCH_PAUSED = 1 << 16,
 };

@@ -1,5 +1,6 @@
 /* What this host has for VMs. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -50,6 +51,10 @@ int vm_host_open(struct vm_host *h, struct err *e)
 				       "up` or `make vm install`",
 				       path);
 	}
+	/* The last of them, which is needed from where no path leads to it. */
+	h->template_fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (h->template_fd < 0)
+		return err_sys(e, "open %s", path);
 	h->tsc_khz = measure_tsc_khz();
 	return 0;
 }

@@ -30,6 +30,7 @@ struct vm_host {
 	int proc_fd;
 	int mnt_fd;          /* mount namespace of the host */
 	char dir[CONF_PATH]; /* with vmlinux, initrd and disk.ext4 */
+	int template_fd;     /* disk.ext4: a small empty file system */
 	uint64_t tsc_khz;    /* for emulation */
 	bool kvm;
 };
