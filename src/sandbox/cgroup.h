@@ -110,6 +110,11 @@ int cgroup_events(int group_fd, struct err *e) MUST_CHECK;
 bool cgroup_frozen(int events_fd);
 /* No error when it does not stand still, or is gone. */
 int cgroup_thaw(int group_fd, struct err *e) MUST_CHECK;
+/* The same of a slot, or of its group `user`, without a descriptor of it. */
+int cgroup_thaw_slot(const struct cgroup_host *h, unsigned slot, bool user,
+		     struct err *e) MUST_CHECK;
+/* Was it asked to stand still, and not yet to go on? */
+bool cgroup_is_held(const struct cgroup_host *h, unsigned slot);
 
 /* Asks the kernel to take back what memory it can; as long as it takes. */
 void cgroup_reclaim(const struct cgroup_fds *f);

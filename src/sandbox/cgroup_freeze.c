@@ -108,13 +108,37 @@ int cgroup_freeze(int group_fd, struct err *e)
 	return 0;
 }
 
-int cgroup_thaw(int group_fd, struct err *e)
+static int thaw_at(int dir_fd, const char *file, struct err *e)
 {
 	struct err none = { 0 };
 
-	if (cgroup_knob(group_fd, "cgroup.freeze", "0", false, &none) == 0 ||
+	if (cgroup_knob(dir_fd, file, "0", false, &none) == 0 ||
 	    none.code == ENODEV || none.code == ENOENT)
 		return 0; /* done, or it is gone */
 	*e = none;
 	return -e->code;
+}
+
+int cgroup_thaw(int group_fd, struct err *e)
+{
+	return thaw_at(group_fd, "cgroup.freeze", e);
+}
+
+int cgroup_thaw_slot(const struct cgroup_host *h, unsigned slot, bool user,
+		     struct err *e)
+{
+	char path[40];
+
+	snprintf(path, sizeof(path), "b%u/%scgroup.freeze", slot,
+		 user ? "user/" : "");
+	return thaw_at(h->unified_fd, path, e);
+}
+
+bool cgroup_is_held(const struct cgroup_host *h, unsigned slot)
+{
+	char path[40], text[8];
+
+	snprintf(path, sizeof(path), "b%u/cgroup.freeze", slot);
+	return read_file_at(h->unified_fd, path, text, sizeof(text)) > 0 &&
+	       text[0] == '1';
 }

@@ -8,6 +8,9 @@
  * sandbox at a time: files that were read are dropped, changed ones written
  * out, and what else there is goes to swap where the host has some.
  *
+ * A pause is on record before its answer, a resume behind it: who finds a
+ * record of a pause asks the freezer, too (record.c).
+ *
  * With PAUSE_USER only the processes of users stand still, for who asked and
  * as long as that connection lives: it is a tool of the api's, not a state.
  */
@@ -31,6 +34,7 @@ enum {
 struct pause {
 	struct turn turn;
 	bool on, user;
+	bool unrecorded; /* that it goes on */
 	int group_fd;
 	struct io events;
 	struct timer late, look;
@@ -43,32 +47,47 @@ static void pause_free(struct deferred *d)
 	free(container_of(d, struct pause, gone));
 }
 
+/*
+ * Whatever is frozen next, for a snapshot, must not look like the old pause to
+ * the next warden; so this comes before anything else is done to it.
+ */
+static void record_thaw(const struct box *b)
+{
+	struct err e = { 0 };
+
+	if (record_write(b, &e) < 0)
+		log_err("sandbox=%s goes on, but its record says it is paused: "
+			"%s",
+			b->spec.id, e.msg);
+}
+
 static void pause_over(struct turn *t, const struct err *e)
 {
 	struct pause *p = container_of(t, struct pause, turn);
 
 	struct warden_rep rep = { .err = *e };
 
+	if (p->on && t->box && e->code == 0)
+		rep.use.mem_bytes = cgroup_mem_bytes(&t->w->cg, t->box->slot);
+	answer_rep(t->wt, &rep, NULL, 0);
+	if (p->unrecorded)
+		record_thaw(t->box);
 	io_close(&t->w->loop, &p->events);
 	timer_del(&t->w->loop, &p->late);
 	timer_del(&t->w->loop, &p->look);
 	auto_close(&p->group_fd);
-	if (p->on && t->box && e->code == 0)
-		rep.use.mem_bytes = cgroup_mem_bytes(&t->w->cg, t->box->slot);
-	answer_rep(t->wt, &rep, NULL, 0);
 	loop_defer(&t->w->loop, &p->gone, pause_free);
 }
 
 /* On record before the answer: the next warden keeps it as it is. */
-static int keep(struct box *b, bool paused, struct err *e)
+static int keep(struct box *b, struct err *e)
 {
-	bool was = b->paused;
 	int r;
 
-	b->paused = paused;
+	b->paused = true;
 	r = record_write(b, e);
 	if (r < 0)
-		b->paused = was;
+		b->paused = false;
 	return r;
 }
 
@@ -89,7 +108,7 @@ static void frozen(struct pause *p)
 
 	if (heard && p->user)
 		b->held_by = p->turn.wt->conn;
-	else if (heard && keep(b, true, &e) == 0)
+	else if (heard && keep(b, &e) == 0)
 		reclaim_soon(b);
 	else
 		undo(p); /* of what nobody knows */
@@ -182,19 +201,21 @@ static int freeze(struct pause *p, struct err *e)
 	return 0;
 }
 
-/* First the record: a warden that dies in between leaves it to the next one,
- * which thaws. */
 static int thaw(struct pause *p, struct err *e)
 {
 	struct box *b = p->turn.box;
+	int r = cgroup_thaw_slot(&b->w->cg, b->slot, p->user, e);
 
-	if (p->user)
+	if (r < 0)
+		return r;
+	if (p->user) {
 		b->held_by = NULL;
-	else if (keep(b, false, e) < 0)
-		return -e->code;
-	if (!p->user)
-		reclaim_stop(b);
-	return cgroup_thaw(p->group_fd, e);
+		return 0;
+	}
+	b->paused = false;
+	p->unrecorded = true;
+	reclaim_stop(b);
+	return 0;
 }
 
 static int pause_start(struct turn *t, struct err *e)
@@ -213,16 +234,15 @@ static int pause_start(struct turn *t, struct err *e)
 		turn_end(t, &none);
 		return 0;
 	}
+	if (!p->on) {
+		r = thaw(p, e);
+		if (r == 0)
+			turn_end(t, &none);
+		return r;
+	}
 	p->group_fd = p->user ? cgroup_open_user_group(&t->w->cg, b->slot, e)
 			      : cgroup_open(&t->w->cg, b->slot, e);
-	if (p->group_fd < 0)
-		return p->group_fd;
-	if (p->on)
-		return freeze(p, e);
-	r = thaw(p, e);
-	if (r == 0)
-		turn_end(t, &none);
-	return r;
+	return p->group_fd < 0 ? p->group_fd : freeze(p, e);
 }
 
 void box_pause(struct box *b, bool on, bool user, struct waiter *wt)
@@ -241,10 +261,9 @@ void box_pause(struct box *b, bool on, bool user, struct waiter *wt)
 static void let_go(struct box *b)
 {
 	struct err e = { 0 };
-	AUTO_CLOSE int fd = cgroup_open_user_group(&b->w->cg, b->slot, &e);
 
 	b->held_by = NULL;
-	if (fd < 0 || cgroup_thaw(fd, &e) < 0)
+	if (cgroup_thaw_slot(&b->w->cg, b->slot, true, &e) < 0)
 		log_err("sandbox=%s %s", b->spec.id, e.msg);
 }
 

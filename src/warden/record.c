@@ -110,16 +110,21 @@ uint64_t process_start_time(int proc_fd, pid_t pid, bool *ending)
 	return skip_to(&at, STAT_START - STAT_FLAGS);
 }
 
-/* What was frozen for a moment only has lost who would thaw it. */
+/*
+ * What was frozen for a moment only has lost who would thaw it. What the record
+ * calls paused and the freezer does not was resumed a moment ago.
+ */
 static void adopt_frozen(struct box *b)
 {
 	const struct cgroup_host *h = &b->w->cg;
 	struct err e = { 0 };
-	AUTO_CLOSE int user_fd = cgroup_open_user_group(h, b->slot, &e);
-	AUTO_CLOSE int fd = b->paused ? -1 : cgroup_open(h, b->slot, &e);
+	bool resumed = b->paused && !cgroup_is_held(h, b->slot);
 
-	if (user_fd < 0 || cgroup_thaw(user_fd, &e) < 0 ||
-	    (!b->paused && (fd < 0 || cgroup_thaw(fd, &e) < 0)))
+	if (resumed)
+		b->paused = false;
+	if (cgroup_thaw_slot(h, b->slot, true, &e) < 0 ||
+	    (!b->paused && cgroup_thaw_slot(h, b->slot, false, &e) < 0) ||
+	    (resumed && record_write(b, &e) < 0))
 		log_err("sandbox=%s %s", b->spec.id, e.msg);
 }
 

@@ -728,6 +728,26 @@ class Real(Asking, harness.Case):
         self.assertIn(("count", "running"), [(p["tag"], p["state"])
                                              for p in r.json["processes"]])
 
+    def test_the_warden_dies_behind_a_resume(self):
+        """The record still says paused; the freezer knows better. Nothing is
+        frozen by the next warden, nor by a later one."""
+        box = self.i.create()
+        self.pause(box)
+        record = f"{self.i.run_dir}/box/{box}/record"
+        with open(record, "rb") as f:
+            paused = f.read()
+        self.resume(box)
+        with open(record, "r+b") as f:
+            self.assertNotEqual(f.read(), paused)
+            f.seek(0)
+            f.write(paused)
+        self.i.kill_role("carrel-warden")
+        self.i.wait_ready()
+        self.assertEqual(self.state(box), "running")
+        self.assertEqual(self.i.sh(box, "echo on").out, "on\n")
+        with open(record, "rb") as f:
+            self.assertNotEqual(f.read(), paused)
+
     def test_rm(self):
         boxes = [self.i.create() for _ in range(3)]
         for box in boxes:
