@@ -139,9 +139,10 @@ static int watch_changes(int port_fd, struct err *e)
 
 int bridge_run(struct guest *g, struct err *e)
 {
-	struct bridge b = { .port_fd = g->port_fd, .agent_fd = -1 };
+	struct bridge b = { .port_fd = g->port_fd[GUEST_PORT_AGENT],
+			    .agent_fd = -1 };
 
-	b.change_fd = watch_changes(g->port_fd, e);
+	b.change_fd = watch_changes(b.port_fd, e);
 	if (b.change_fd < 0)
 		return b.change_fd;
 	look(&b);

@@ -28,8 +28,8 @@ struct guest {
 	struct launch_host launch;
 	struct part part;
 	struct launched box;
-	int port_fd;   /* to the host */
-	int listen_fd; /* of the agent, until it has it */
+	int port_fd[GUEST_PORTS]; /* to the host */
+	int listen_fd;            /* of the agent, until it has it */
 };
 
 /* Where the agent listens, in the machine's own root. */
@@ -37,7 +37,7 @@ struct guest {
 
 int machine_load(struct guest *g, struct err *e) MUST_CHECK;
 int machine_root(struct guest *g, struct err *e) MUST_CHECK;
-int machine_port(struct guest *g, struct err *e) MUST_CHECK;
+int machine_ports(struct guest *g, struct err *e) MUST_CHECK;
 int disk_mount(struct guest *g, struct err *e) MUST_CHECK;
 /* Until the sandbox has ended. */
 int bridge_run(struct guest *g, struct err *e) MUST_CHECK;

@@ -99,8 +99,8 @@ int machine_root(struct guest *g, struct err *e)
 	return g->launch.proc_fd < 0 ? err_sys(e, "open /proc") : 0;
 }
 
-/* The device of the port with our name; -ENOENT: not yet. */
-static int find_port(void)
+/* The device of a port; -1: not yet. */
+static int find_port(const char *want)
 {
 	static const char top[] = "/sys/class/virtio-ports";
 	AUTO_DIR DIR *d = opendir(top);
@@ -108,10 +108,11 @@ static int find_port(void)
 
 	while (d && (de = readdir(d))) {
 		char path[320], name[64];
+		size_t n = strlen(want);
 
 		snprintf(path, sizeof(path), "%s/%s/name", top, de->d_name);
 		if (read_file_at(AT_FDCWD, path, name, sizeof(name)) <= 0 ||
-		    strcmp(name, GUEST_PORT "\n") != 0)
+		    strncmp(name, want, n) != 0 || strcmp(name + n, "\n") != 0)
 			continue;
 		snprintf(path, sizeof(path), "/dev/%s", de->d_name);
 		return open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK);
@@ -119,15 +120,29 @@ static int find_port(void)
 	return -1;
 }
 
-int machine_port(struct guest *g, struct err *e)
+static int await_port(const char *name, struct err *e)
 {
 	unsigned waited;
 
 	for (waited = 0; waited < WAIT_MS; waited += STEP_MS) {
-		g->port_fd = find_port();
-		if (g->port_fd >= 0)
-			return 0;
+		int fd = find_port(name);
+
+		if (fd >= 0)
+			return fd;
 		usleep(STEP_MS * 1000);
 	}
-	return err_set(e, ENODEV, "there is no port '" GUEST_PORT "'");
+	return err_set(e, ENODEV, "there is no port '%s'", name);
+}
+
+int machine_ports(struct guest *g, struct err *e)
+{
+	static const char *const names[GUEST_PORTS] = GUEST_PORT_NAMES;
+	size_t i;
+
+	for (i = 0; i < GUEST_PORTS; i++) {
+		g->port_fd[i] = await_port(names[i], e);
+		if (g->port_fd[i] < 0)
+			return g->port_fd[i];
+	}
+	return 0;
 }

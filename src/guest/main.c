@@ -22,7 +22,6 @@ static struct guest guest = {
 		  .netns_fd = -1,
 		  .helper_fd = -1 },
 	.box = { .pid_fd = -1, .talk_fd = -1 },
-	.port_fd = -1,
 	.listen_fd = -1,
 };
 
@@ -136,9 +135,12 @@ static const struct {
 	const char *name;
 	int (*fn)(struct guest *g, struct err *e);
 } steps[] = {
-	{ "load modules", machine_load },  { "make root", machine_root },
-	{ "find the host", machine_port }, { "mount disks", disk_mount },
-	{ "make groups", make_part },      { "launch", launch },
+	{ "load modules", machine_load },
+	{ "make root", machine_root },
+	{ "find the host", machine_ports },
+	{ "mount disks", disk_mount },
+	{ "make groups", make_part },
+	{ "launch", launch },
 	{ "serve", bridge_run },
 };
 

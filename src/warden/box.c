@@ -87,8 +87,11 @@ static void box_free(struct deferred *d)
 
 void box_remove_run_dir(struct warden *w, const char *id)
 {
-	static const char *const files[] = { "agent.sock", "agent.sock.new",
-					     "record" };
+	static const char *const files[] = {
+		"agent.sock",    "agent.sock.new",   "record",
+		"control.sock",  "control.sock.new", "door.sock",
+		"door.sock.new",
+	};
 	AUTO_CLOSE int fd = openat(
 		w->box_fd, id, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	size_t i;

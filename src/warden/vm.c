@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -207,23 +208,63 @@ int vm_base_start(struct box *b, struct err *e)
 	return 0;
 }
 
+/* Lines of the guest: sockets in the run directory, so that they are found
+ * again after a restart. The agent's is there. */
+static int make_ports(const struct box *b, int port_fd[GUEST_PORTS],
+		      struct err *e)
+{
+	static const char *const names[GUEST_PORTS] = GUEST_PORT_NAMES;
+	AUTO_CLOSE int dir_fd = openat(b->w->box_fd, b->spec.id,
+				       O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int i;
+
+	if (dir_fd < 0)
+		return err_sys(e, "open run directory");
+	for (i = GUEST_PORT_AGENT + 1; i < GUEST_PORTS; i++) {
+		char name[32];
+
+		snprintf(name, sizeof(name), "%s.sock", names[i]);
+		port_fd[i] = unix_listen_at(dir_fd, name, SOCK_STREAM, 0600);
+		if (port_fd[i] < 0)
+			return err_set(e, -port_fd[i], "%s: %s", name,
+				       strerror(-port_fd[i]));
+	}
+	return 0;
+}
+
+static int open_files(struct box *b, struct vm_files *f, struct err *e)
+{
+	f->base_fd = vm_base_open(b->w, b->spec.image, e);
+	if (f->base_fd < 0)
+		return f->base_fd;
+	f->disk_fd = open_disk(b, e);
+	if (f->disk_fd < 0)
+		return f->disk_fd;
+	f->port_fd[GUEST_PORT_AGENT] = take_fd(&b->listen_fd);
+	return make_ports(b, f->port_fd, e);
+}
+
+static void close_files(struct vm_files *f)
+{
+	int i;
+
+	auto_close(&f->base_fd);
+	auto_close(&f->disk_fd);
+	for (i = 0; i < GUEST_PORTS; i++)
+		auto_close(&f->port_fd[i]);
+}
+
 int vm_go(struct box *b, struct err *e)
 {
-	struct warden *w = b->w;
-	AUTO_CLOSE int base_fd = vm_base_open(w, b->spec.image, e);
-	AUTO_CLOSE int disk_fd = -1;
-	const struct vm_host *h = &w->vm;
-	struct vm_started s;
+	struct vm_files f = { .base_fd = -1, .disk_fd = -1 };
+	struct vm_started s = { .talk_fd = -1, .console_fd = -1 };
 	int r;
 
-	if (base_fd < 0)
-		return base_fd;
-	disk_fd = open_disk(b, e);
-	if (disk_fd < 0)
-		return disk_fd;
-	r = vm_start(h, &b->spec, &b->part,
-		     &(struct vm_disks){ base_fd, disk_fd }, b->listen_fd, &s,
-		     e);
+	memset(f.port_fd, -1, sizeof(f.port_fd)); /* each is -1 */
+	r = open_files(b, &f, e);
+	if (r == 0)
+		r = vm_start(&b->w->vm, &b->spec, &b->part, &f, &s, e);
+	close_files(&f);
 	if (r < 0) {
 		auto_close(&s.talk_fd);
 		auto_close(&s.console_fd);

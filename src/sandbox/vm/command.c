@@ -12,7 +12,6 @@
 #include <string.h>
 
 #include "base/auto.h"
-#include "guest/words.h"
 
 /* One argument. What does not fit is said once, at the end. */
 static void put(struct vm_command *c, const char *fmt, va_list ap)
@@ -73,13 +72,24 @@ static void machine(struct vm_command *c, const struct vm_host *h,
 	    (unsigned long long)(s->cpus_milli + 999) / 1000);
 }
 
+static void ports(struct vm_command *c)
+{
+	static const char *const names[GUEST_PORTS] = GUEST_PORT_NAMES;
+	int i;
+
+	opt(c, "-device", "virtio-serial-device");
+	for (i = 0; i < GUEST_PORTS; i++) {
+		opt(c, "-chardev", "socket,id=%s,fd=%d,server=on,wait=off",
+		    names[i], VM_FD_PORT + i);
+		opt(c, "-device", "virtserialport,chardev=%s,name=%s", names[i],
+		    names[i]);
+	}
+}
+
 static void devices(struct vm_command *c)
 {
 	opt(c, "-serial", "stdio"); /* the console */
-	opt(c, "-chardev", "socket,id=agent,fd=%d,server=on,wait=off",
-	    VM_FD_AGENT);
-	opt(c, "-device", "virtio-serial-device");
-	opt(c, "-device", "virtserialport,chardev=agent,name=" GUEST_PORT);
+	ports(c);
 	opt(c, "-add-fd", "fd=%d,set=1", VM_FD_BASE);
 	opt(c, "-blockdev",
 	    "driver=raw,node-name=base,read-only=on,file.driver=file,"

@@ -4,12 +4,13 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "guest/words.h"
 #include "sandbox/vm/launch.h"
 
 /* Descriptors that QEMU is started with, behind the usual three. */
 enum vm_fd {
-	VM_FD_AGENT = 3, /* listening */
-	VM_FD_BASE,
+	VM_FD_PORT = 3, /* listening: GUEST_PORTS of them */
+	VM_FD_BASE = VM_FD_PORT + GUEST_PORTS,
 	VM_FD_DISK,
 	VM_FD_END
 };

@@ -277,7 +277,7 @@ struct cgroup_limits vm_limits(const struct launch_spec *s)
 }
 
 int vm_start(const struct vm_host *h, const struct launch_spec *s,
-	     const struct part *p, const struct vm_disks *d, int listen_fd,
+	     const struct part *p, const struct vm_files *f,
 	     struct vm_started *out, struct err *e)
 {
 	AUTO_CLOSE int talk_fd = -1, console_fd = -1;
@@ -296,9 +296,9 @@ int vm_start(const struct vm_host *h, const struct launch_spec *s,
 	out->console_fd = console[0];
 	console_fd = console[1];
 	c.console_fd = console_fd;
-	c.fds[VM_FD_AGENT] = listen_fd;
-	c.fds[VM_FD_BASE] = d->base_fd;
-	c.fds[VM_FD_DISK] = d->disk_fd;
+	memcpy(&c.fds[VM_FD_PORT], f->port_fd, sizeof(f->port_fd));
+	c.fds[VM_FD_BASE] = f->base_fd;
+	c.fds[VM_FD_DISK] = f->disk_fd;
 	out->pid = clone_into(CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS,
 			      p->group_fd, &out->pid_fd);
 	if (out->pid == 0)

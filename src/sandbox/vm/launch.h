@@ -4,14 +4,15 @@
  * capability in any namespace, a root with nothing but QEMU and its kernel.
  * Whoever takes QEMU over from inside has a process that can do nothing.
  *
- * The agent's listening socket goes to QEMU, which carries each connection to
- * a port of the guest: the api cannot tell the difference.
+ * Its listening sockets go to QEMU, which carries what is said there to ports
+ * of the guest. One of them is the agent's: the api cannot tell the difference.
  */
 #pragma once
 
 #include <sys/types.h>
 
 #include "base/err.h"
+#include "guest/words.h"
 #include "sandbox/cgroup.h"
 #include "sandbox/container/part.h"
 #include "wire/warden.h"
@@ -35,10 +36,11 @@ struct vm_host {
 	bool kvm;
 };
 
-/* The files of one VM. */
-struct vm_disks {
-	int base_fd; /* the image, read-only */
-	int disk_fd; /* its own */
+/* What one VM has of the host. */
+struct vm_files {
+	int base_fd;              /* the image, read-only */
+	int disk_fd;              /* its own */
+	int port_fd[GUEST_PORTS]; /* listening, where its lines begin */
 };
 
 struct vm_started {
@@ -52,8 +54,8 @@ struct vm_started {
 int vm_host_open(struct vm_host *h, struct err *e) MUST_CHECK;
 /* The groups' limits of a VM with this spec. */
 struct cgroup_limits vm_limits(const struct launch_spec *s);
-/* Everything but `d` and `listen_fd` stays the caller's. The part is finished,
- * its groups have their limits. */
+/* Everything stays the caller's. The part is finished, its groups have their
+ * limits. */
 int vm_start(const struct vm_host *h, const struct launch_spec *s,
-	     const struct part *p, const struct vm_disks *d, int listen_fd,
+	     const struct part *p, const struct vm_files *f,
 	     struct vm_started *out, struct err *e) MUST_CHECK;
