@@ -60,7 +60,7 @@ BIN     := $(foreach p,$(DYN),$(B)/bin/$(NAME_$(p))) \
 all: $(BIN) ##            build everything into build/bin
 .SECONDARY:
 .DELETE_ON_ERROR:
-.PHONY: all unit help deps up test test-guest lint bench bench-idle soak chaos escape escape-long \
+.PHONY: all unit help deps up test test-guest lint bench bench-idle soak chaos escape escape-long escape-peers \
 	fuzz man install uninstall clean tidy
 
 help: ##           this list
@@ -169,6 +169,9 @@ escape: ##         posture, escape tests, and what breaks without each wall
 	@tests/run escape
 escape-long: ##    the same with those that take minutes
 	@ESCAPE_LONG=1 tests/run escape
+escape-peers: all $(B)/probe ##   the same attacks under bubblewrap, podman, runsc
+	@tools/deps.sh install build run test
+	@tests/escape/peers.py --json $(B)/escape-peers.json
 soak: ##           5000 create/exec/remove cycles, looking for growth
 	@SOAK_CYCLES=5000 tests/run leaks
 chaos: ##          200 sandboxes under load while roles are killed 50 times

@@ -69,7 +69,8 @@ static void c2(void)
 	char at[16][256], path[320];
 	int n = views(at, 16);
 
-	good();
+	if (!peer())
+		good();
 	for (int i = 0; i < n; i++) {
 		snprintf(path, sizeof(path), "%.250s/devices.allow", at[i]);
 		REFUSED(path, open(path, O_WRONLY | O_CLOEXEC), ENOENT, EROFS,
@@ -162,7 +163,9 @@ static void c4(void)
 				     strtoull(text, NULL, 10) < 1ULL << 50,
 			     "%s is %s", path, text);
 		}
-	wall(seen > 0, "no limit can be read: no view of the own group");
+	if (!peer())
+		wall(seen > 0,
+		     "no limit can be read: no view of the own group");
 }
 
 static void hold(void)

@@ -77,7 +77,8 @@ static void a3(void)
 	err = posix_spawn(&spawned, probe_path(), NULL, NULL, argv, NULL);
 	if (err == 0)
 		waitpid(spawned, &status, 0);
-	wall(status == 0, "posix_spawn no longer works: %s", errno_name(err));
+	wall(status == 0 || peer(), "posix_spawn no longer works: %s",
+	     errno_name(err));
 }
 
 /* The limit stands behind the filter, so it is read and not tried. */
@@ -147,11 +148,13 @@ static void a6(void)
 	for (size_t i = 0; i < ALL(owned); i++) {
 		snprintf(path, sizeof(path), "/proc/self/ns/%s", owned[i]);
 		fd = open(path, O_RDONLY | O_CLOEXEC);
+		if (fd < 0 && errno == ENOENT && peer())
+			continue;
 		if (fd < 0) {
 			gap("open %s: %s", path, errno_name(errno));
 			continue;
 		}
-		wall(ioctl(fd, NS_GET_USERNS) < 0 && errno == EPERM,
+		wall(ioctl(fd, NS_GET_USERNS) < 0 && (errno == EPERM || peer()),
 		     "the %s namespace is owned by our user namespace",
 		     owned[i]);
 		close(fd);
@@ -178,6 +181,8 @@ static void a7(void)
 		long long may =
 			geteuid() == 0 && i >= 1 && i <= 3 ? SUDO_CAPS : 0;
 
+		if (have < 0 && peer())
+			continue; /* that kernel has no such set */
 		wall(have >= 0 && (have & ~may) == 0, "%s is %llx", sets[i],
 		     have);
 	}
@@ -353,6 +358,10 @@ static void a12(void)
 	cpu_set_t cpus;
 	int nice_now;
 
+	if (peer()) {
+		skip("there is no agent");
+		return;
+	}
 	for (size_t i = 0; i < ALL(files); i++) {
 		snprintf(path, sizeof(path), "/proc/1/%s", files[i]);
 		REFUSED(path, open(path, O_RDONLY | O_CLOEXEC), EACCES, EPERM);

@@ -82,11 +82,12 @@ static void d6(void)
 		_exit(7);
 	}
 	waitpid(pid, &status, WUNTRACED);
-	wall(WIFSTOPPED(status), "an own child cannot be traced");
+	wall(WIFSTOPPED(status) || peer(), "an own child cannot be traced");
 	ptrace(PTRACE_DETACH, pid, 0, 0);
 	kill(pid, SIGCONT);
 	waitpid(pid, &status, 0);
-	REFUSED("trace of pid 1", ptrace(PTRACE_SEIZE, 1, 0, 0), EPERM);
+	if (!peer())
+		REFUSED("trace of pid 1", ptrace(PTRACE_SEIZE, 1, 0, 0), EPERM);
 	if (host_pid > 0)
 		REFUSED("trace of a process of the host",
 			ptrace(PTRACE_SEIZE, (pid_t)host_pid, 0, 0), ESRCH);
@@ -99,10 +100,12 @@ static void d7(void)
 	long me = getpid();
 	int pidfd = (int)syscall(SYS_pidfd_open, me, 0L);
 
-	REFUSED("process_vm_readv of pid 1",
-		process_vm_readv(1, &mine, 1, &theirs, 1, 0), EPERM);
-	REFUSED("process_vm_writev of pid 1",
-		process_vm_writev(1, &mine, 1, &theirs, 1, 0), EPERM);
+	if (!peer()) {
+		REFUSED("process_vm_readv of pid 1",
+			process_vm_readv(1, &mine, 1, &theirs, 1, 0), EPERM);
+		REFUSED("process_vm_writev of pid 1",
+			process_vm_writev(1, &mine, 1, &theirs, 1, 0), EPERM);
+	}
 	/* of ourselves: only the filter is against it */
 	REFUSED("process_madvise",
 		syscall(SYS_process_madvise, pidfd, &mine, 1L, 99L, 0L), EPERM);
@@ -225,7 +228,7 @@ static void d21(void)
 				    0x1000000, 0x4000000, 6,         0x440000 };
 
 	for (size_t i = 0; i < ALL(fine); i++)
-		wall(syscall(SYS_personality, fine[i]) >= 0,
+		wall(syscall(SYS_personality, fine[i]) >= 0 || peer(),
 		     "personality %lx is refused", fine[i]);
 	for (size_t i = 0; i < ALL(bad); i++)
 		REFUSED("personality", syscall(SYS_personality, bad[i]), EPERM);

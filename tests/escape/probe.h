@@ -61,6 +61,12 @@ void refused(const char *what, long rc, int err, const int *want);
 
 /* A fact that must be true; `gap` with the text otherwise. */
 void wall(bool stands, const char *fmt, ...) PRINTF_LIKE(2, 3);
+/*
+ * `peer=1`: the sandbox is another product's. Attacks are the same, but any
+ * error is a refusal, nothing is asked about the agent or about what honest
+ * programs need, and what does not exist there is no gap.
+ */
+bool peer(void);
 
 /* ---- what several rows need ---- */
 
