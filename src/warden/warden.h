@@ -7,7 +7,7 @@
  *	serve.c	    connections, the table of requests, their validation
  *	box.c	    sandboxes: launch, end, clean up
  *	connect.c   sockets inside a sandbox's network, for previews
- *	door.c	    those of its door; route.c, steer.c what leads to them
+ *	door.c	    those of its door (sandbox/net/)
  *	copies.c    disks for forks, made ahead
  *	volume.c    volumes that sandboxes are launched with
  *	turn.c	    what is done to a sandbox, one after the other
@@ -356,10 +356,6 @@ int box_connect(const struct box *b, const struct connect_spec *s,
 int box_door(struct box *b, uint32_t flags, struct door_done *done,
 	     struct err *e) MUST_CHECK;
 void door_close(struct box *b);
-/* route.c: where we are, every address is the machine's own. */
-int route_all_here(struct err *e) MUST_CHECK;
-/* steer.c: every other address of that network leads to these; the link. */
-int steer(int net_fd, int tcp_fd, int udp_fd, struct err *e) MUST_CHECK;
 
 /* resize.c */
 void box_resize(struct warden *w, const struct resize_spec *to,

@@ -14,12 +14,13 @@
 #include <linux/bpf.h>
 #include <netinet/in.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 
 #include "base/auto.h"
-#include "warden/warden.h"
+#include "sandbox/net/net.h"
 
 enum { KEY_TCP, KEY_UDP, KEYS };
 

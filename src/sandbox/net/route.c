@@ -10,7 +10,7 @@
 #include <sys/socket.h>
 
 #include "base/auto.h"
-#include "warden/warden.h"
+#include "sandbox/net/net.h"
 
 enum { LO_INDEX = 1 }; /* in every network namespace */
 
