@@ -100,7 +100,7 @@ class Peer:
                 open(f"{self.dir}/err", "w+b") as err:
             p = subprocess.Popen(self.argv(who, command, limits), stdout=out,
                                  stderr=err, stdin=subprocess.DEVNULL,
-                                 start_new_session=True)
+                                 cwd=self.dir, start_new_session=True)
             try:
                 code = p.wait(timeout)
             except subprocess.TimeoutExpired:
@@ -116,7 +116,8 @@ class Peer:
         return subprocess.Popen(self.argv(who, command, False),
                                 stdin=subprocess.DEVNULL,
                                 stdout=subprocess.DEVNULL,
-                                stderr=subprocess.PIPE, start_new_session=True)
+                                stderr=subprocess.PIPE, cwd=self.dir,
+                                start_new_session=True)
 
     def seen(self):
         """What of it makes calls of the host's kernel, while the probe holds a
