@@ -14,9 +14,12 @@ MAKEFLAGS += --no-builtin-rules
 WARN    := -Wall -Wextra -Wshadow -Wvla -Wmissing-prototypes \
 	   -Wstrict-prototypes -Wformat=2 -Wswitch-enum -Wpointer-arith \
 	   -Wwrite-strings $(if $(CI),-Werror)
+# Debian 12's clang knows neither. With sanitizers what is not set stays so.
+HARDEN_GCC := $(if $(SAN)$(findstring clang,$(CC)),,\
+	-ftrivial-auto-var-init=zero -fzero-call-used-regs=used-gpr)
 HARDEN  := -fstack-protector-strong -fstack-clash-protection -fPIE \
 	   -fcf-protection=full -fno-strict-overflow -fno-strict-aliasing \
-	   -fno-delete-null-pointer-checks
+	   -fno-delete-null-pointer-checks $(HARDEN_GCC)
 CPPFLAGS += -D_GNU_SOURCE -Isrc -I$(B)/gen $(if $(WALLS_TEST),-DWALLS_TEST) \
 	    $(if $(SAN),-DSANITIZED,-D_FORTIFY_SOURCE=3)
 CFLAGS  ?= -O2 -g
@@ -29,6 +32,13 @@ SAN_STATIC := $(if $(SAN),-fsanitize=undefined -fsanitize-undefined-trap-on-erro
 # The kernel's headers are glibc's neighbours.
 STATIC_CC  := musl-gcc -idirafter /usr/include \
 	      -idirafter /usr/include/$(shell uname -m)-linux-gnu
+
+# Static and position independent; musl-gcc does not know how to start that.
+MUSL       := /usr/lib/$(shell uname -m)-linux-musl
+STATIC_LD   = $(filter-out -pie,$(LDFLAGS)) -static -nostartfiles \
+	      -Wl,-pie,--no-dynamic-linker,-z,text
+STATIC_FIRST = $(MUSL)/rcrt1.o $(MUSL)/crti.o $(shell $(CC) -print-file-name=crtbeginS.o)
+STATIC_LAST  = $(shell $(CC) -print-file-name=crtendS.o) $(MUSL)/crtn.o
 
 # Programs: the directory with the main(), the name, the libraries.
 DYN     := cli daemon api warden gate scribe worker fetch
@@ -109,7 +119,8 @@ $(B)/bin/carrel-sudo: $(call obj,static,$(filter src/agent/sudo_%,$(ALL_SRC))) $
 $(B)/bin/carrel-agent $(B)/bin/carrel-sudo:
 	@mkdir -p $(@D)
 	$(if $(V),,@echo "  LINK    $@")
-	$(Q)$(STATIC_CC) $(filter-out -pie,$(LDFLAGS)) -static $(SAN_STATIC) -o $@ $^
+	$(Q)$(STATIC_CC) $(STATIC_LD) $(SAN_STATIC) -o $@ \
+		$(STATIC_FIRST) $^ $(STATIC_LAST)
 
 # The first process of a microVM has parts of the warden in it, whose system
 # calls musl has no names for.
@@ -122,7 +133,7 @@ $(B)/guest/lib.a: $(call obj,guest,$(filter src/base/% src/wire/% src/seccomp/% 
 $(B)/bin/carrel-guest: $(call obj,guest,$(filter src/guest/%,$(ALL_SRC))) $(B)/guest/lib.a
 	@mkdir -p $(@D)
 	$(if $(V),,@echo "  LINK    $@")
-	$(Q)$(CC) $(filter-out -pie,$(LDFLAGS)) -static -Wl,--gc-sections -o $@ $^
+	$(Q)$(CC) $(filter-out -pie,$(LDFLAGS)) -static-pie -Wl,--gc-sections -o $@ $^
 
 # Filters are compiled to BPF at build time.
 $(B)/tools/mkfilter: tools/mkfilter.c tools/syscalls_x86_64.h | $(B)/.deps

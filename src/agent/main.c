@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "agent/agent.h"
+#include "agent/relro.h"
 #include "base/auto.h"
 #include "base/str.h"
 #include "sandbox/walls.h"
@@ -181,7 +182,7 @@ static int MUST_CHECK start(void)
  */
 int main(int argc, char **argv)
 {
-	int i, r = 0;
+	int i, r = relro_protect();
 
 	for (i = 1; i < argc && r == 0; i++)
 		r = take_word(argv[i]);
