@@ -71,7 +71,7 @@ all: $(BIN) ##            build everything into build/bin
 .SECONDARY:
 .DELETE_ON_ERROR:
 .PHONY: all unit help deps up test test-guest lint bench bench-idle soak chaos escape escape-long escape-peers \
-	fuzz man install uninstall clean tidy
+	fuzz fuzz-bin fuzz-replay fuzz-coverage analyze man install uninstall clean tidy
 
 help: ##           this list
 	@sed -n 's/^\([a-z-]*\):.*## */  make \1\t/p' Makefile | expand -t 20
@@ -201,19 +201,38 @@ bench-idle: all $(BENCH) ##     only its part with 1000 idle sandboxes
 	@bench/run idle
 
 # Fuzzing: each tests/fuzz/X_fuzz.c, with its corpus in tests/fuzz/corpus/X.
+# Thrice: for libFuzzer, for coverage, and ($(B)/fuzz) for the suite, where a
+# main() of our own gives each target what its corpus has.
 FUZZ_SECONDS ?= 60
-FUZZ := $(patsubst tests/fuzz/%_fuzz.c,build-fuzz/%,$(wildcard tests/fuzz/*_fuzz.c))
-build-fuzz/%: tests/fuzz/%_fuzz.c $(wildcard tests/fuzz/*.h) $(ALL_SRC) | $(FILTERS)
+FUZZ    := $(patsubst tests/fuzz/%_fuzz.c,%,$(wildcard tests/fuzz/*_fuzz.c))
+FUZZ_FLAGS_fuzz := -O1 -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all
+FUZZ_FLAGS_cov  := -O0 -fsanitize=fuzzer-no-link -fprofile-instr-generate -fcoverage-mapping
+FUZZ_LINK_fuzz  := -fsanitize=fuzzer,address,undefined
+FUZZ_LINK_cov   := -fsanitize=fuzzer -fprofile-instr-generate
+define fuzz_variant
+build-$(1)/obj/%.o: %.c | $(B)/.deps $(FILTERS)
+	@mkdir -p $$(@D)
+	$(if $(V),,@echo "  FUZZ    $$<")
+	$(Q)clang $(CPPFLAGS) -U_FORTIFY_SOURCE -g -std=gnu11 $(FUZZ_FLAGS_$(1)) -MMD -MP -c -o $$@ $$<
+build-$(1)/lib.a: $(patsubst %.c,build-$(1)/obj/%.o,$(LIB_SRC))
+	$(Q)rm -f $$@ && $(AR) rcs $$@ $$^
+build-$(1)/bin/%: build-$(1)/obj/tests/fuzz/%_fuzz.o build-$(1)/lib.a
+	@mkdir -p $$(@D)
+	$(Q)clang -g $(FUZZ_LINK_$(1)) -o $$@ $$^ $(UNIT_LIBS)
+-include $$(shell find build-$(1)/obj -name '*.d' 2>/dev/null)
+endef
+$(foreach v,fuzz cov,$(eval $(call fuzz_variant,$(v))))
+# Programs' files in one: a variable of one hides a name of another.
+$(B)/dyn/tests/fuzz/%.o: CFLAGS += -Wno-shadow
+$(B)/fuzz/%: $(B)/dyn/tests/fuzz/%_fuzz.o $(B)/dyn/tests/fuzz/replay.o $(B)/dyn/lib.a
 	@mkdir -p $(@D)
-	$(Q)clang $(CPPFLAGS) -U_FORTIFY_SOURCE -O1 -g -std=gnu11 \
-		-fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all \
-		-o $@ $< $(LIB_SRC) $(UNIT_LIBS)
-fuzz: $(FUZZ) ##           FUZZ_SECONDS (60) of each fuzz target
-	@set -e; for f in $(FUZZ); do n=$${f##*/}; echo "== $$n"; \
-		mkdir -p build-fuzz/corpus-$$n tests/fuzz/corpus/$$n; \
-		$$f -max_total_time=$(FUZZ_SECONDS) -timeout=10 -print_final_stats=1 \
-			-artifact_prefix=build-fuzz/crash-$$n- \
-			build-fuzz/corpus-$$n tests/fuzz/corpus/$$n; done
+	$(Q)$(CC) $(LDFLAGS) $(SAN_DAEMON) -o $@ $^ $(UNIT_LIBS)
+fuzz-replay: $(FUZZ:%=$(B)/fuzz/%) # for the suite
+fuzz-bin: $(FUZZ:%=build-fuzz/bin/%)
+fuzz: $(if $(T),$(T:%=build-fuzz/bin/%),fuzz-bin) ##           FUZZ_SECONDS (60) of each fuzz target, or of T="NAME..."
+	@tests/fuzz/run fuzz --seconds $(FUZZ_SECONDS) $(T)
+fuzz-coverage: $(FUZZ:%=build-cov/bin/%) ##  what of the parsers the corpora reach
+	@tests/fuzz/run coverage
 
 # The analysis of a file is done again when it, or a header of it, changed.
 LINT_C := $(ALL_SRC)
@@ -229,6 +248,23 @@ build/lint/%.ok: build/dyn/%.o .clang-tidy
 		{ grep -v 'warnings\? generated' $@.log; exit 1; }
 	@mv $@.log $@
 tidy: $(TIDY)
+# Two analyzers that follow paths; slow, so by themselves. -O1: paths that a
+# first optimization shows to be impossible are not followed.
+ANALYZE := $(foreach s,gcc plist,$(patsubst %.c,build/analyze/%.$(s),$(LINT_C)))
+build/analyze/%.gcc: build/dyn/%.o
+	@mkdir -p $(@D)
+	@echo "  GCC     $*.c"
+	@gcc $(CPPFLAGS) -U_FORTIFY_SOURCE -O1 -std=gnu11 -fanalyzer -fdiagnostics-plain-output \
+		-fdiagnostics-path-format=none -S -o /dev/null $*.c 2> $@.new || { cat $@.new; exit 1; }
+	@mv $@.new $@
+build/analyze/%.plist: build/dyn/%.o
+	@mkdir -p $(@D)
+	@echo "  CLANG   $*.c"
+	@clang $(CPPFLAGS) -U_FORTIFY_SOURCE -std=gnu11 --analyze -Xanalyzer -analyzer-output=plist \
+		-o $@.new $*.c 2> $@.log || { cat $@.log; exit 1; }
+	@mv $@.new $@
+analyze: $(ANALYZE) ##        gcc -fanalyzer and clang's analyzer; new findings fail
+	@tools/analyze.py build/analyze tools/analyze.txt
 SCRIPTS = $(shell grep -rlIE '^\#!/bin/(ba)?sh' .ci tools packaging tests images bench 2>/dev/null)
 lint: all ##           formatting, static analysis, layers, linkage
 	@tools/deps.sh install build test

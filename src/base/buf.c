@@ -52,7 +52,7 @@ char *buf_room(struct buf *b, size_t n)
 	}
 	assert(n <= SIZE_MAX / 4);
 	want = b->len + n;
-	if (want > b->cap) {
+	if (!b->p || want > b->cap) {
 		cap = b->cap ? b->cap : 256;
 		while (cap < want)
 			cap *= 2;

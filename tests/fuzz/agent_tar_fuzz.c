@@ -11,10 +11,12 @@
 
 /* The agent's files are not in the library. */
 #include "agent/file/out.c"
+#include "agent/file/owner.c"
 #include "agent/file/place.c"
 #include "agent/file/tar_in.c"
 #include "agent/file/tree.c"
 #include "agent/file/unpack.c"
+#include "agent/users.c"
 #include "large.h"
 #include "scratch.h"
 #include "tar_input.h"

@@ -4,6 +4,7 @@
 #include <stdint.h>
 
 #include "../../src/api/e2b/connect.c"
+#include "../../src/api/json_bounds.c"
 #include "../../src/api/json_text.c"
 #include "../../src/api/reply.c"
 

@@ -3,6 +3,7 @@
  * was taken is what its kind promises, and can be answered; arguments that
  * pass the check are what the schema says.
  */
+#include "../../src/api/json_bounds.c"
 #include "../../src/api/mcp/args.c"
 #include "../../src/api/mcp/rpc.c"
 

@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/e2b/multipart.h"
+/* The program's files are not in the library. */
+#include "api/e2b/multipart.c"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 

@@ -4,6 +4,7 @@
  * only addresses of that family are found, and not too many.
  */
 #include "../../src/gate/address.c"
+#include "../../src/gate/decide.h"
 #include "../../src/gate/resolve.c"
 #include "../../src/gate/resolve_conf.c"
 

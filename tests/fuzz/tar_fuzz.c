@@ -57,7 +57,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 	job.root_fd = root_fd;
 	job.report = &report;
 	if (unpack(&job, tar_fd, &e) == 0 && lseek(shim_fd, 0, SEEK_SET) == 0)
-		(void)prepare(root_fd, shim_fd, &e);
+		(void)!prepare(root_fd, shim_fd, &e);
 	job_done(&job);
 	unpacked_check(root_fd);
 	if (tree_remove(top_fd, "root") < 0)

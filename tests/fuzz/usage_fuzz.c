@@ -9,6 +9,8 @@
 #include "../../src/gate/model.c"
 #include "../../src/gate/usage.c"
 
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
 static void require(bool ok)
 {
 	if (!ok)
