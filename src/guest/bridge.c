@@ -121,7 +121,15 @@ static void turn(struct bridge *b, const struct pollfd *p)
 		b->agent_fd = dial();
 }
 
-static int watch_changes(int port_fd, struct err *e)
+static int watch_port(int fd, struct err *e)
+{
+	if (fcntl(fd, F_SETOWN, getpid()) < 0 ||
+	    fcntl(fd, F_SETFL, O_RDWR | O_NONBLOCK | O_ASYNC) < 0)
+		return err_sys(e, "watch a port");
+	return 0;
+}
+
+static int watch_changes(const struct guest *g, struct err *e)
 {
 	sigset_t set;
 	int fd;
@@ -131,9 +139,11 @@ static int watch_changes(int port_fd, struct err *e)
 	if (sigprocmask(SIG_BLOCK, &set, NULL) < 0)
 		return err_sys(e, "block SIGIO");
 	fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-	if (fd < 0 || fcntl(port_fd, F_SETOWN, getpid()) < 0 ||
-	    fcntl(port_fd, F_SETFL, O_RDWR | O_NONBLOCK | O_ASYNC) < 0)
-		return err_sys(e, "watch the port");
+	if (fd < 0)
+		return err_sys(e, "watch signals");
+	if (watch_port(g->port_fd[GUEST_PORT_AGENT], e) < 0 ||
+	    watch_port(g->port_fd[GUEST_PORT_CONTROL], e) < 0)
+		return -e->code;
 	return fd;
 }
 
@@ -142,10 +152,11 @@ int bridge_run(struct guest *g, struct err *e)
 	struct bridge b = { .port_fd = g->port_fd[GUEST_PORT_AGENT],
 			    .agent_fd = -1 };
 
-	b.change_fd = watch_changes(b.port_fd, e);
+	b.change_fd = watch_changes(g, e);
 	if (b.change_fd < 0)
 		return b.change_fd;
 	look(&b);
+	control_look(g);
 	for (;;) {
 		struct pollfd p[] = {
 			{ .fd = b.change_fd, .events = POLLIN },
@@ -160,5 +171,7 @@ int bridge_run(struct guest *g, struct err *e)
 		if (p[3].revents)
 			return 0;
 		turn(&b, p);
+		if (p[0].revents)
+			control_look(g);
 	}
 }

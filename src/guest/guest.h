@@ -8,10 +8,11 @@
  *	machine.c	modules, views, the root that launches start from
  *	disk.c		image and volume
  *	bridge.c	the host's line, and the agent's socket
+ *	control.c	what the host asks of us
  *
  * It is told what to do by its arguments (`box.key=value`, behind the "--" of
  * the kernel's command line), which come from the host's warden. What it says
- *goes to the console. When it ends, so does the machine.
+ * goes to the console. When it ends, so does the machine.
  */
 #pragma once
 
@@ -20,7 +21,13 @@
 #include "sandbox/cgroup.h"
 #include "sandbox/container/launch.h"
 #include "sandbox/container/part.h"
+#include "wire/guest.h"
 #include "wire/warden.h"
+
+struct control {
+	struct guest_req req; /* what came of the next one... */
+	size_t have;          /* ...so far */
+};
 
 struct guest {
 	struct launch_spec spec;
@@ -30,6 +37,8 @@ struct guest {
 	struct launched box;
 	int port_fd[GUEST_PORTS]; /* to the host */
 	int listen_fd;            /* of the agent, until it has it */
+	int group_fd;             /* of the sandbox: agent and users */
+	struct control control;
 };
 
 /* Where the agent listens, in the machine's own root. */
@@ -39,5 +48,8 @@ int machine_load(struct guest *g, struct err *e) MUST_CHECK;
 int machine_root(struct guest *g, struct err *e) MUST_CHECK;
 int machine_ports(struct guest *g, struct err *e) MUST_CHECK;
 int disk_mount(struct guest *g, struct err *e) MUST_CHECK;
+int control_open(struct guest *g, struct err *e) MUST_CHECK;
+/* Something happened to a port: serves what was asked. */
+void control_look(struct guest *g);
 /* Until the sandbox has ended. */
 int bridge_run(struct guest *g, struct err *e) MUST_CHECK;

@@ -23,6 +23,7 @@ static struct guest guest = {
 		  .helper_fd = -1 },
 	.box = { .pid_fd = -1, .talk_fd = -1 },
 	.listen_fd = -1,
+	.group_fd = -1,
 };
 
 /* --- what it is told --- */
@@ -135,13 +136,10 @@ static const struct {
 	const char *name;
 	int (*fn)(struct guest *g, struct err *e);
 } steps[] = {
-	{ "load modules", machine_load },
-	{ "make root", machine_root },
-	{ "find the host", machine_ports },
-	{ "mount disks", disk_mount },
-	{ "make groups", make_part },
-	{ "launch", launch },
-	{ "serve", bridge_run },
+	{ "load modules", machine_load },       { "make root", machine_root },
+	{ "find the host", machine_ports },     { "mount disks", disk_mount },
+	{ "make groups", make_part },           { "launch", launch },
+	{ "listen to the host", control_open }, { "serve", bridge_run },
 };
 
 int main(int argc, char **argv)

@@ -63,6 +63,11 @@ bool box_uses_image(const struct warden *w, const char *image)
 	return false;
 }
 
+bool box_is_vm(const struct box *b)
+{
+	return b->spec.flags & LAUNCH_MICROVM;
+}
+
 struct box *box_new(struct warden *w, const struct launch_spec *s)
 {
 	struct box *b = xcalloc(1, sizeof(*b));
@@ -90,7 +95,8 @@ void box_remove_run_dir(struct warden *w, const char *id)
 	static const char *const files[] = {
 		"agent.sock",    "agent.sock.new",   "record",
 		"control.sock",  "control.sock.new", "door.sock",
-		"door.sock.new",
+		"door.sock.new", "qmp.sock",         "qmp.sock.new",
+		"console"
 	};
 	AUTO_CLOSE int fd = openat(
 		w->box_fd, id, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -295,7 +301,30 @@ static void launch_done(struct box *b)
 	}
 }
 
-/* The child's error, or an end of file: then the agent runs. */
+/* The agent of a VM runs. */
+void box_guest_ready(struct box *b, const struct err *e)
+{
+	if (b->state != BOX_LAUNCHING)
+		return;
+	if (e->code == 0) {
+		launch_done(b);
+		return;
+	}
+	log_err("sandbox=%s launch: %s", b->spec.id, e->msg);
+	launch_failed(b, e);
+}
+
+static void launch_ran(struct box *b)
+{
+	struct err e = { 0 };
+
+	if (!box_is_vm(b))
+		launch_done(b);
+	else if (vm_guest_start(b, &e) < 0)
+		launch_failed(b, &e);
+}
+
+/* The child's error, or an end of file: then the agent runs, or QEMU. */
 static void launch_told(struct io *io, uint32_t events)
 {
 	struct box *b = container_of(io, struct box, talk_io);
@@ -305,7 +334,7 @@ static void launch_told(struct io *io, uint32_t events)
 	(void)events;
 	io_close(&b->w->loop, io);
 	if (n == 0) {
-		launch_done(b);
+		launch_ran(b);
 		return;
 	}
 	if (n != (ssize_t)sizeof(e) || e.code == 0)
@@ -388,11 +417,6 @@ static int begin(struct box *b, struct launched *l, struct err *e)
 	return box_begun(b, l->pid, l->pid_fd, l->talk_fd, e);
 }
 
-static bool is_vm(const struct box *b)
-{
-	return b->spec.flags & LAUNCH_MICROVM;
-}
-
 /* All that the child waits for is there. */
 static int go(struct box *b, struct err *e)
 {
@@ -402,8 +426,8 @@ static int go(struct box *b, struct err *e)
 	if (b->spec.flags & LAUNCH_PERSIST)
 		r = store_volume_mark(&b->w->store, b->spec.id, e);
 	if (r == 0)
-		r = is_vm(b) ? vm_go(b, e)
-			     : launch_go(&l, &b->part, b->listen_fd, e);
+		r = box_is_vm(b) ? vm_go(b, e)
+				 : launch_go(&l, &b->part, b->listen_fd, e);
 	auto_close(&b->listen_fd);
 	if (r < 0)
 		return r;
@@ -424,20 +448,20 @@ static int start(struct box *b, struct err *e)
 {
 	struct warden *w = b->w;
 	const struct cgroup_limits limits =
-		is_vm(b) ? vm_limits(&b->spec)
-			 : (struct cgroup_limits){ b->spec.mem_bytes,
-						   b->spec.cpus_milli,
-						   b->spec.pids };
+		box_is_vm(b) ? vm_limits(&b->spec)
+			     : (struct cgroup_limits){ b->spec.mem_bytes,
+						       b->spec.cpus_milli,
+						       b->spec.pids };
 	struct part *p = &b->part;
 	struct launched l = { .pid = 0, .pid_fd = -1, .talk_fd = -1 };
 
-	if (is_vm(b) && w->vm_missing.code)
+	if (box_is_vm(b) && w->vm_missing.code)
 		return err_set(e, w->vm_missing.code, "%s", w->vm_missing.msg);
 	if (b->spec.from[0] && disk_start(b, e) < 0)
 		return -e->code;
-	if (is_vm(b) && vm_base_start(b, e) < 0)
+	if (box_is_vm(b) && vm_base_start(b, e) < 0)
 		return -e->code;
-	if (!is_vm(b) && p->group_fd >= 0 && begin(b, &l, e) < 0)
+	if (!box_is_vm(b) && p->group_fd >= 0 && begin(b, &l, e) < 0)
 		return -e->code;
 	if (p->unfinished && part_start(&w->cg, p, e) < 0)
 		return -e->code;
@@ -447,7 +471,7 @@ static int start(struct box *b, struct err *e)
 		return -e->code;
 	if (cgroup_limit(&w->cg, b->slot, &limits, e) < 0)
 		return -e->code;
-	if (!is_vm(b) && l.pid == 0 && begin(b, &l, e) < 0)
+	if (!box_is_vm(b) && l.pid == 0 && begin(b, &l, e) < 0)
 		return -e->code;
 	return b->disk || b->basing ? 0 : go(b, e);
 }
@@ -489,6 +513,8 @@ void box_launch(struct warden *w, const struct launch_spec *s,
 		return;
 	}
 	b = box_new(w, s);
+	if (box_is_vm(b)) /* it is there when its guest is */
+		b->spec.flags &= ~(uint32_t)LAUNCH_EARLY;
 	b->part = p;
 	b->slot = p.slot;
 	list_add(&b->waiters, &wt->node);

@@ -150,6 +150,8 @@ static void adopt(struct warden *w, const struct record *rec)
 	b->state = BOX_RUNNING;
 	adopt_frozen(b);
 	slot_mark(w, b->slot);
+	if (box_is_vm(b))
+		vm_adopted(b);
 	if (box_watch(b, pid_fd) < 0)
 		box_end(b, NULL);
 	log_info("sandbox=%s adopted pid=%d", b->spec.id, (int)b->pid);

@@ -1,14 +1,18 @@
 /*
  * Sandboxes with a kernel of their own. Slot, groups, volume, socket, record
  * and end are those of all others (box.c); here is what a VM has in place of a
- * root: the disk of the image, its own disk, and a console whose last words
- * are kept for the day when it ends by itself.
+ * root: the disk of the image, its own disk, memory, sockets that QEMU serves,
+ * and a console whose last words are kept for the day when it ends by itself.
+ *
+ * QEMU runs long before the guest does, so a launch is not done when its
+ * program is there: a child speaks to the guest, and then it is.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -17,14 +21,23 @@
 #include "base/buf.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "sandbox/vm/control.h"
 #include "warden/warden.h"
 
 enum { CONSOLE_MAX = 4096, READ_MAX = 4096, TOLD_MAX = 160 };
+/* How long the guest may take: emulation on a busy host is slow. */
+enum { BOOT_MS = 120 * 1000, WAKE_MS = 30 * 1000 };
 
-struct console {
-	struct box *box;
-	struct io io;
+#define CONSOLE "console"
+
+struct vm {
+	struct warden *w;
+	struct box
+		*box; /* NULL: it has ended, the child's word is waited for */
+	struct io console;
 	struct buf last; /* at most CONSOLE_MAX bytes */
+	struct job job;  /* speaks to the guest until that is ready */
+	bool speaking;
 	struct deferred gone;
 };
 
@@ -32,57 +45,89 @@ void vms_open(struct warden *w)
 {
 	w->vm = (struct vm_host){ .cg = &w->cg,
 				  .mnt_fd = w->host_mnt_fd,
-				  .template_fd = -1 };
+				  .empty_fd = -1 };
 	snprintf(w->vm.dir, sizeof(w->vm.dir), "%s", w->conf.vm_dir);
 	if (vm_host_open(&w->vm, &w->vm_missing) < 0)
 		log_info("no microvms: %s", w->vm_missing.msg);
 }
 
-/* --- the console --- */
-
-static void console_free(struct deferred *d)
+static void vm_free(struct deferred *d)
 {
-	struct console *c = container_of(d, struct console, gone);
+	struct vm *v = container_of(d, struct vm, gone);
 
-	buf_done(&c->last);
-	free(c);
+	buf_done(&v->last);
+	free(v);
 }
+
+static struct vm *vm_new(struct box *b)
+{
+	struct vm *v = xcalloc(1, sizeof(*v));
+
+	v->w = b->w;
+	v->box = b;
+	v->console.fd = -1;
+	b->vm = v;
+	return v;
+}
+
+/* --- the console --- */
 
 /* The guest may write what it likes: what is kept is bounded, and text. */
 static void on_console(struct io *io, uint32_t events)
 {
-	struct console *c = container_of(io, struct console, io);
+	struct vm *v = container_of(io, struct vm, console);
 	char piece[READ_MAX];
 	ssize_t n = read(io->fd, piece, sizeof(piece)), i;
 
 	(void)events;
 	if (n == 0 || (n < 0 && errno != EAGAIN)) {
-		io_close(&c->box->w->loop, io);
+		io_close(&v->w->loop, io);
 		return;
 	}
 	for (i = 0; i < n; i++)
 		if ((piece[i] < ' ' && piece[i] != '\n') || piece[i] > '~')
 			piece[i] = piece[i] == '\r' ? '\n' : '?';
 	if (n > 0)
-		buf_add(&c->last, piece, (size_t)n);
-	if (buf_len(&c->last) > CONSOLE_MAX)
-		buf_eat(&c->last, buf_len(&c->last) - CONSOLE_MAX);
+		buf_add(&v->last, piece, (size_t)n);
+	if (buf_len(&v->last) > CONSOLE_MAX)
+		buf_eat(&v->last, buf_len(&v->last) - CONSOLE_MAX);
 }
 
-static int console_watch(struct box *b, int fd, struct err *e)
+/*
+ * A pipe with a name: the next warden reads on where this one stopped. QEMU
+ * can read from its end, too, so that it never finds nobody there.
+ */
+static int console_watch(struct vm *v, int dir_fd, struct err *e)
 {
-	struct console *c = xcalloc(1, sizeof(*c));
+	int fd = openat(dir_fd, CONSOLE,
+			O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
 	int r;
 
-	c->box = b;
-	c->io.fd = -1;
-	b->console = c;
-	r = io_add(&b->w->loop, &c->io, fd, EPOLLIN, on_console);
+	if (fd < 0)
+		return err_sys(e, "open the console");
+	r = io_add(&v->w->loop, &v->console, fd, EPOLLIN, on_console);
 	if (r < 0) {
 		close(fd);
+		v->console.fd = -1;
 		return err_set(e, -r, "watch the console: %s", strerror(-r));
 	}
 	return 0;
+}
+
+/* The end that QEMU gets. */
+static int console_open(struct vm *v, int dir_fd, struct err *e)
+{
+	AUTO_CLOSE int fd = -1;
+
+	if (mkfifoat(dir_fd, CONSOLE, 0600) < 0)
+		return err_sys(e, "make the console");
+	fd = openat(dir_fd, CONSOLE,
+		    O_RDWR | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return err_sys(e, "open the console");
+	if (console_watch(v, dir_fd, e) < 0)
+		return -e->code;
+	return take_fd(&fd);
 }
 
 /* The last line that says something. */
@@ -96,28 +141,124 @@ static const char *last_line(struct buf *b)
 	return nl ? nl + 1 : text;
 }
 
+/* What can be read of it now. */
+static void console_drain(struct vm *v)
+{
+	unsigned i;
+
+	for (i = 0; i < CONSOLE_MAX && v->console.fd >= 0; i++) {
+		size_t had = buf_len(&v->last);
+
+		on_console(&v->console, 0);
+		if (buf_len(&v->last) == had)
+			break;
+	}
+}
+
+static void tell_last(struct vm *v)
+{
+	struct box *b = v->box;
+	const char *line;
+
+	console_drain(v);
+	if (b->asked || buf_len(&v->last) == 0)
+		return;
+	line = last_line(&v->last);
+	log_warn("sandbox=%s console: %s", b->spec.id, line);
+	if (b->failure.code == 0)
+		err_set(&b->failure, EIO, "the machine ended: %.*s", TOLD_MAX,
+			line);
+}
+
 void vm_end(struct box *b)
 {
-	struct console *c = b->console;
+	struct vm *v = b->vm;
 
 	if (b->basing)
 		vm_base_leave(&b->base);
 	b->basing = false;
-	if (!c)
+	if (!v)
 		return;
-	if (c->io.fd >= 0)
-		on_console(&c->io, 0);
-	if (!b->asked && buf_len(&c->last) > 0) {
-		const char *line = last_line(&c->last);
+	tell_last(v);
+	io_close(&b->w->loop, &v->console);
+	b->vm = NULL;
+	v->box = NULL;
+	if (v->speaking)
+		job_kill(&v->job);
+	else
+		loop_defer(&b->w->loop, &v->gone, vm_free);
+}
 
-		log_warn("sandbox=%s console: %s", b->spec.id, line);
-		if (b->failure.code == 0)
-			err_set(&b->failure, EIO, "the machine ended: %.*s",
-				TOLD_MAX, line);
+void vm_adopted(struct box *b)
+{
+	struct vm *v = vm_new(b);
+	AUTO_CLOSE int dir_fd = openat(b->w->box_fd, b->spec.id,
+				       O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct err e = { 0 };
+
+	if (dir_fd < 0 || console_watch(v, dir_fd, &e) < 0)
+		log_warn("sandbox=%s its console is lost: %s", b->spec.id,
+			 e.msg);
+}
+
+/* --- the guest --- */
+
+static int speak(struct job *j, struct err *e)
+{
+	const struct vm *v = container_of(j, struct vm, job);
+	const struct launch_spec *s = &v->box->spec;
+	const struct control_name name = { .id = s->id,
+					   .hostname = s->hostname };
+	AUTO_CLOSE int fd = control_open(j->w->box_fd, s->id, e);
+
+	if (fd < 0 || control_ask(fd, BOOT_MS, e) < 0)
+		return -e->code;
+	return control_wake(fd, &name, WAKE_MS, e);
+}
+
+/* The console knows more than that nobody answers. */
+static void explain(struct vm *v, struct err *e)
+{
+	const struct err was = *e;
+	const char *line;
+
+	console_drain(v);
+	line = last_line(&v->last);
+	if (was.code == 0 || !*line)
+		return;
+	err_clear(e);
+	err_set(e, was.code, "%.80s; its console says: %.*s", was.msg, TOLD_MAX,
+		line);
+}
+
+static void spoken(struct job *j, const struct err *result)
+{
+	struct vm *v = container_of(j, struct vm, job);
+	struct err e = *result;
+
+	v->speaking = false;
+	if (!v->box) {
+		loop_defer(&v->w->loop, &v->gone, vm_free);
+		return;
 	}
-	io_close(&b->w->loop, &c->io);
-	b->console = NULL;
-	loop_defer(&b->w->loop, &c->gone, console_free);
+	explain(v, &e);
+	box_guest_ready(v->box, &e);
+}
+
+int vm_guest_start(struct box *b, struct err *e)
+{
+	struct vm *v = b->vm;
+
+	v->job = (struct job){ .w = b->w,
+			       .work = speak,
+			       .done = spoken,
+			       .urgent = true,
+			       .pid_io.fd = -1,
+			       .err_fd = -1 };
+	if (job_start(&v->job, e) < 0)
+		return -e->code;
+	v->speaking = true;
+	return 0;
 }
 
 /* --- disks --- */
@@ -141,7 +282,7 @@ static int copy_piece(int from, int to, off_t at, off_t end, struct err *e)
 
 /* The empty file system, of which only the parts with something are copied. It
  * is on another file system, so nothing can be shared. */
-static int copy_template(int from, int to, struct err *e)
+static int copy_empty(int from, int to, struct err *e)
 {
 	off_t at = 0;
 
@@ -176,7 +317,7 @@ static int open_disk(struct box *b, struct err *e)
 		    O_RDWR | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return err_sys(e, "make the disk");
-	if (copy_template(w->vm.template_fd, fd, e) < 0)
+	if (copy_empty(w->vm.empty_fd, fd, e) < 0)
 		return -e->code;
 	if (ftruncate(fd, (off_t)b->spec.disk_bytes) < 0 ||
 	    renameat(tree_fd, "disk.new", tree_fd, "disk") < 0)
@@ -208,70 +349,106 @@ int vm_base_start(struct box *b, struct err *e)
 	return 0;
 }
 
+/* Memory to start from that nobody can change. */
+static int seal(int fd, struct err *e)
+{
+	const int all =
+		F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
+
+	return fcntl(fd, F_ADD_SEALS, all) < 0 ? err_sys(e, "seal memory") : 0;
+}
+
+static int empty_memory(const struct launch_spec *s, struct err *e)
+{
+	AUTO_CLOSE int fd =
+		memfd_create("memory", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	if (fd < 0 || ftruncate(fd, (off_t)vm_ram_bytes(s)) < 0)
+		return err_sys(e, "make memory");
+	if (seal(fd, e) < 0)
+		return -e->code;
+	return take_fd(&fd);
+}
+
+static int make_socket(int dir_fd, const char *name, int *fd, struct err *e)
+{
+	char file[32];
+
+	snprintf(file, sizeof(file), "%s.sock", name);
+	*fd = unix_listen_at(dir_fd, file, SOCK_STREAM, 0600);
+	return *fd < 0 ? err_set(e, -*fd, "%s: %s", file, strerror(-*fd)) : 0;
+}
+
 /* Lines of the guest: sockets in the run directory, so that they are found
  * again after a restart. The agent's is there. */
-static int make_ports(const struct box *b, int port_fd[GUEST_PORTS],
+static int make_ports(struct box *b, int dir_fd, struct vm_files *f,
 		      struct err *e)
 {
 	static const char *const names[GUEST_PORTS] = GUEST_PORT_NAMES;
+	int i;
+
+	f->port_fd[GUEST_PORT_AGENT] = take_fd(&b->listen_fd);
+	for (i = GUEST_PORT_AGENT + 1; i < GUEST_PORTS; i++)
+		if (make_socket(dir_fd, names[i], &f->port_fd[i], e) < 0)
+			return -e->code;
+	return make_socket(dir_fd, "qmp", &f->qmp_fd, e);
+}
+
+static void files_close(struct vm_files *f)
+{
+	size_t i;
+
+	auto_close(&f->base_fd);
+	auto_close(&f->disk_fd);
+	auto_close(&f->ram_fd);
+	auto_close(&f->console_fd);
+	auto_close(&f->qmp_fd);
+	for (i = 0; i < GUEST_PORTS; i++)
+		auto_close(&f->port_fd[i]);
+}
+
+static int files_open(struct box *b, struct vm_files *f, struct err *e)
+{
 	AUTO_CLOSE int dir_fd = openat(b->w->box_fd, b->spec.id,
 				       O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	int i;
 
 	if (dir_fd < 0)
 		return err_sys(e, "open run directory");
-	for (i = GUEST_PORT_AGENT + 1; i < GUEST_PORTS; i++) {
-		char name[32];
-
-		snprintf(name, sizeof(name), "%s.sock", names[i]);
-		port_fd[i] = unix_listen_at(dir_fd, name, SOCK_STREAM, 0600);
-		if (port_fd[i] < 0)
-			return err_set(e, -port_fd[i], "%s: %s", name,
-				       strerror(-port_fd[i]));
-	}
-	return 0;
-}
-
-static int open_files(struct box *b, struct vm_files *f, struct err *e)
-{
 	f->base_fd = vm_base_open(b->w, b->spec.image, e);
 	if (f->base_fd < 0)
 		return f->base_fd;
 	f->disk_fd = open_disk(b, e);
 	if (f->disk_fd < 0)
 		return f->disk_fd;
-	f->port_fd[GUEST_PORT_AGENT] = take_fd(&b->listen_fd);
-	return make_ports(b, f->port_fd, e);
-}
-
-static void close_files(struct vm_files *f)
-{
-	int i;
-
-	auto_close(&f->base_fd);
-	auto_close(&f->disk_fd);
-	for (i = 0; i < GUEST_PORTS; i++)
-		auto_close(&f->port_fd[i]);
+	f->ram_fd = empty_memory(&b->spec, e);
+	if (f->ram_fd < 0)
+		return f->ram_fd;
+	f->console_fd = console_open(b->vm, dir_fd, e);
+	if (f->console_fd < 0)
+		return f->console_fd;
+	return make_ports(b, dir_fd, f, e);
 }
 
 int vm_go(struct box *b, struct err *e)
 {
-	struct vm_files f = { .base_fd = -1, .disk_fd = -1 };
-	struct vm_started s = { .talk_fd = -1, .console_fd = -1 };
+	struct vm_files f = { .mode = VM_BOOT,
+			      .base_fd = -1,
+			      .disk_fd = -1,
+			      .ram_fd = -1,
+			      .console_fd = -1,
+			      .qmp_fd = -1 };
+	struct vm_started s = { .talk_fd = -1 };
 	int r;
 
 	memset(f.port_fd, -1, sizeof(f.port_fd)); /* each is -1 */
-	r = open_files(b, &f, e);
+	vm_new(b);
+	r = files_open(b, &f, e);
 	if (r == 0)
 		r = vm_start(&b->w->vm, &b->spec, &b->part, &f, &s, e);
-	close_files(&f);
+	files_close(&f);
 	if (r < 0) {
 		auto_close(&s.talk_fd);
-		auto_close(&s.console_fd);
 		return r;
 	}
-	r = console_watch(b, s.console_fd, e);
-	if (box_begun(b, s.pid, s.pid_fd, s.talk_fd, e) < 0)
-		r = -e->code;
-	return r;
+	return box_begun(b, s.pid, s.pid_fd, s.talk_fd, e);
 }

@@ -92,10 +92,10 @@ struct box {
 	struct last_use last; /* filled while it ends */
 	bool resizing;
 	struct io pid_io, talk_io;
-	int listen_fd;           /* the agent's socket, until it goes to it */
-	struct clone *disk;      /* its disk is being made */
-	struct console *console; /* of a VM; NULL: it is none */
-	struct base_wait base;   /* its image's, while that is being made */
+	int listen_fd;         /* the agent's socket, until it goes to it */
+	struct clone *disk;    /* its disk is being made */
+	struct vm *vm;         /* NULL: it is none, or has no files yet */
+	struct base_wait base; /* its image's, while that is being made */
 	bool basing;
 	struct turn *turn; /* what is being done to it... */
 	struct list turns; /* ...and what waits */
@@ -259,6 +259,7 @@ void box_launch(struct warden *w, const struct launch_spec *s,
 /* `wt` may be NULL. */
 void box_end(struct box *b, struct waiter *wt);
 int box_watch(struct box *b, int pid_fd) MUST_CHECK;
+bool box_is_vm(const struct box *b);
 bool box_uses_image(const struct warden *w, const char *image);
 void box_remove_run_dir(struct warden *w, const char *id);
 
@@ -272,6 +273,11 @@ int box_begun(struct box *b, pid_t pid, int pid_fd, int talk_fd,
 void vms_open(struct warden *w);
 /* All that it needs is there: QEMU is started. Takes b->listen_fd. */
 int vm_go(struct box *b, struct err *e) MUST_CHECK;
+/* QEMU runs: box_guest_ready() is called when the guest does, too. */
+int vm_guest_start(struct box *b, struct err *e) MUST_CHECK;
+void box_guest_ready(struct box *b, const struct err *e);
+/* It was found running. */
+void vm_adopted(struct box *b);
 /* Has the base of its image made, if there is none: b->basing until
  * box_base_made() is called. */
 int vm_base_start(struct box *b, struct err *e) MUST_CHECK;

@@ -20,6 +20,7 @@
 #include "base/auto.h"
 #include "base/fd.h"
 #include "base/sha.h"
+#include "sandbox/container/machine_id.h"
 #include "sandbox/container/steps.h"
 #include "sandbox/mount.h"
 
@@ -73,17 +74,22 @@ static void replace(int etc_fd, const char *id)
 		(void)unlinkat(etc_fd, FRESH, 0);
 }
 
-int step_machine_id(struct launch_ctx *l, struct err *e)
+void machine_id_set(int root_fd, const char *id, bool copied)
 {
 	AUTO_CLOSE int etc_fd =
-		open_beneath(l->root_fd, "etc", O_RDONLY | O_DIRECTORY);
-	char id[MACHINE_ID + 1];
+		open_beneath(root_fd, "etc", O_RDONLY | O_DIRECTORY);
+	char text[MACHINE_ID + 1];
 
-	(void)e;
 	if (etc_fd < 0)
-		return 0;
-	make_id(l->spec->id, id);
-	if (is_wanted(etc_fd, id, *l->spec->from != '\0'))
-		replace(etc_fd, id);
+		return;
+	make_id(id, text);
+	if (is_wanted(etc_fd, text, copied))
+		replace(etc_fd, text);
+}
+
+int step_machine_id(struct launch_ctx *l, struct err *e)
+{
+	(void)e;
+	machine_id_set(l->root_fd, l->spec->id, *l->spec->from != '\0');
 	return 0;
 }

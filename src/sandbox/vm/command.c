@@ -50,10 +50,16 @@ static void opt(struct vm_command *c, const char *name, const char *fmt, ...)
 	va_end(ap);
 }
 
+uint64_t vm_ram_bytes(const struct launch_spec *s)
+{
+	const uint64_t mib = 1 << 20;
+
+	return (s->mem_bytes + VM_KERNEL_BYTES + mib - 1) / mib * mib;
+}
+
 static void machine(struct vm_command *c, const struct vm_host *h,
 		    const struct launch_spec *s)
 {
-	uint64_t mib = (s->mem_bytes + VM_KERNEL_BYTES + (1 << 20) - 1) >> 20;
 
 	word(c, "-nodefaults");
 	word(c, "-no-user-config");
@@ -64,12 +70,28 @@ static void machine(struct vm_command *c, const struct vm_host *h,
 	    "resourcecontrol=deny");
 	opt(c, "-M",
 	    "microvm,acpi=on,rtc=on,isa-serial=on,pic=off,pit=off,"
-	    "x-option-roms=off");
+	    "x-option-roms=off,suppress-vmdesc=on,memory-backend=ram");
 	opt(c, "-accel", "%s", h->kvm ? "kvm" : "tcg");
 	opt(c, "-cpu", "%s", h->kvm ? "host" : "max");
-	opt(c, "-m", "%llu", (unsigned long long)mib);
+	opt(c, "-m", "%lluM", (unsigned long long)vm_ram_bytes(s) >> 20);
 	opt(c, "-smp", "%llu",
 	    (unsigned long long)(s->cpus_milli + 999) / 1000);
+}
+
+/* QEMU opens it for writing in any case: what others start from is sealed. */
+static void memory(struct vm_command *c, const struct launch_spec *s,
+		   enum vm_mode mode)
+{
+	opt(c, "-object",
+	    "memory-backend-file,id=ram,mem-path=/proc/self/fd/%d,size=%lluM,"
+	    "share=%s",
+	    VM_FD_RAM, (unsigned long long)vm_ram_bytes(s) >> 20,
+	    mode == VM_TEMPLATE ? "on" : "off");
+}
+
+static void socket_at(struct vm_command *c, const char *name, int fd)
+{
+	opt(c, "-chardev", "socket,id=%s,fd=%d,server=on,wait=off", name, fd);
 }
 
 static void ports(struct vm_command *c)
@@ -79,8 +101,7 @@ static void ports(struct vm_command *c)
 
 	opt(c, "-device", "virtio-serial-device");
 	for (i = 0; i < GUEST_PORTS; i++) {
-		opt(c, "-chardev", "socket,id=%s,fd=%d,server=on,wait=off",
-		    names[i], VM_FD_PORT + i);
+		socket_at(c, names[i], VM_FD_PORT + i);
 		opt(c, "-device", "virtserialport,chardev=%s,name=%s", names[i],
 		    names[i]);
 	}
@@ -89,6 +110,8 @@ static void ports(struct vm_command *c)
 static void devices(struct vm_command *c)
 {
 	opt(c, "-serial", "stdio"); /* the console */
+	socket_at(c, "qmp", VM_FD_QMP);
+	opt(c, "-mon", "chardev=qmp,mode=control");
 	ports(c);
 	opt(c, "-add-fd", "fd=%d,set=1", VM_FD_BASE);
 	opt(c, "-blockdev",
@@ -125,14 +148,25 @@ static void boot(struct vm_command *c, const struct vm_host *h,
 	    (unsigned long long)s->mem_bytes);
 }
 
+/* Its devices alone come from outside: the memory is there. */
+static void wait_for_state(struct vm_command *c)
+{
+	opt(c, "-global", "migration.send-configuration=off");
+	opt(c, "-incoming", "defer");
+}
+
 int vm_command(struct vm_command *c, const struct vm_host *h,
-	       const struct launch_spec *s, struct err *e)
+	       const struct launch_spec *s, enum vm_mode mode, struct err *e)
 {
 	*c = (struct vm_command){ 0 };
 	word(c, "/usr/bin/qemu-system-x86_64");
 	machine(c, h, s);
+	memory(c, s, mode);
 	devices(c);
-	boot(c, h, s);
+	if (mode == VM_RESTORE)
+		wait_for_state(c);
+	else
+		boot(c, h, s);
 	if (c->full)
 		return err_set(e, E2BIG,
 			       "the command line of QEMU is too long");

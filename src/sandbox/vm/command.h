@@ -10,12 +10,14 @@
 /* Descriptors that QEMU is started with, behind the usual three. */
 enum vm_fd {
 	VM_FD_PORT = 3, /* listening: GUEST_PORTS of them */
-	VM_FD_BASE = VM_FD_PORT + GUEST_PORTS,
+	VM_FD_QMP = VM_FD_PORT + GUEST_PORTS, /* this one, too */
+	VM_FD_BASE,
 	VM_FD_DISK,
+	VM_FD_RAM,
 	VM_FD_END
 };
 
-enum { VM_ARGS_MAX = 64, VM_TEXT_MAX = 8 * 1024 };
+enum { VM_ARGS_MAX = 80, VM_TEXT_MAX = 8 * 1024 };
 
 struct vm_command {
 	char *argv[VM_ARGS_MAX + 1]; /* ends at NULL */
@@ -25,4 +27,5 @@ struct vm_command {
 };
 
 int vm_command(struct vm_command *c, const struct vm_host *h,
-	       const struct launch_spec *s, struct err *e) MUST_CHECK;
+	       const struct launch_spec *s, enum vm_mode mode,
+	       struct err *e) MUST_CHECK;

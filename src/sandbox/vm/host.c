@@ -52,8 +52,8 @@ int vm_host_open(struct vm_host *h, struct err *e)
 				       path);
 	}
 	/* The last of them, which is needed from where no path leads to it. */
-	h->template_fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (h->template_fd < 0)
+	h->empty_fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (h->empty_fd < 0)
 		return err_sys(e, "open %s", path);
 	h->tsc_khz = measure_tsc_khz();
 	return 0;

@@ -32,8 +32,8 @@ struct ctx {
 	const struct vm_host *host;
 	const struct launch_spec *spec;
 	const struct part *part;
+	const struct vm_files *files;
 	int talk_fd, root_fd;
-	int console_fd;
 	int fds[VM_FD_END]; /* for QEMU, at their numbers */
 };
 
@@ -112,6 +112,23 @@ static int place(const struct ctx *c, const char *from, const char *at,
 	return mount_at(fd, at_fd, e);
 }
 
+/* Its memory is opened by the descriptor. Of processes it sees its own. */
+static int place_proc(const struct ctx *c, struct err *e)
+{
+	static const struct mount_opt opts[] = { { "subset", "pid" }, { 0 } };
+	AUTO_CLOSE int fd = -1, at_fd = -1;
+
+	fd = mount_new("proc", opts, VIEW_FLAGS | MOUNT_ATTR_RDONLY, e);
+	if (fd < 0)
+		return fd;
+	if (mkdirat(c->root_fd, "proc", 0555) < 0)
+		return err_sys(e, "mkdir proc");
+	at_fd = openat(c->root_fd, "proc", O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	if (at_fd < 0)
+		return err_sys(e, "open proc");
+	return mount_at(fd, at_fd, e);
+}
+
 static int step_root(struct ctx *c, struct err *e)
 {
 	static const struct mount_opt opts[] = {
@@ -141,6 +158,8 @@ static int step_root(struct ctx *c, struct err *e)
 	    place(c, c->host->dir, "vm", RO | MOUNT_ATTR_NOEXEC, e) < 0 ||
 	    place(c, "/dev/null", "dev/null", 0, e) < 0 ||
 	    place(c, "/dev/urandom", "dev/urandom", 0, e) < 0)
+		return -e->code;
+	if (place_proc(c, e) < 0)
 		return -e->code;
 	if (c->host->kvm && place(c, "/dev/kvm", "dev/kvm", 0, e) < 0)
 		return -e->code;
@@ -185,11 +204,17 @@ static int step_limits(struct ctx *c, struct err *e)
 /* Those of QEMU at their numbers; the rest is closed on exec. */
 static int step_fds(struct ctx *c, struct err *e)
 {
+	const struct vm_files *f = c->files;
 	int i;
 
 	c->fds[0] = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	/* What QEMU has to say itself goes where the guest's console goes. */
-	c->fds[1] = c->fds[2] = c->console_fd;
+	c->fds[1] = c->fds[2] = f->console_fd;
+	memcpy(&c->fds[VM_FD_PORT], f->port_fd, sizeof(f->port_fd));
+	c->fds[VM_FD_QMP] = f->qmp_fd;
+	c->fds[VM_FD_BASE] = f->base_fd;
+	c->fds[VM_FD_DISK] = f->disk_fd;
+	c->fds[VM_FD_RAM] = f->ram_fd;
 	c->talk_fd = fcntl(c->talk_fd, F_DUPFD_CLOEXEC, 64);
 	if (c->talk_fd < 0)
 		return err_sys(e, "move descriptor");
@@ -235,7 +260,7 @@ static int step_exec(struct ctx *c, struct err *e)
 {
 	struct vm_command cmd = { 0 };
 
-	if (vm_command(&cmd, c->host, c->spec, e) < 0)
+	if (vm_command(&cmd, c->host, c->spec, c->files->mode, e) < 0)
 		return -e->code;
 	execve(cmd.argv[0], cmd.argv, (char *[]){ NULL });
 	return err_sys(e, "execute %s", cmd.argv[0]);
@@ -280,25 +305,17 @@ int vm_start(const struct vm_host *h, const struct launch_spec *s,
 	     const struct part *p, const struct vm_files *f,
 	     struct vm_started *out, struct err *e)
 {
-	AUTO_CLOSE int talk_fd = -1, console_fd = -1;
-	struct ctx c = { .host = h, .spec = s, .part = p, .root_fd = -1 };
-	int talk[2], console[2];
+	AUTO_CLOSE int talk_fd = -1;
+	struct ctx c = {
+		.host = h, .spec = s, .part = p, .files = f, .root_fd = -1
+	};
+	int talk[2];
 
-	*out = (struct vm_started){ .pid_fd = -1,
-				    .talk_fd = -1,
-				    .console_fd = -1 };
+	*out = (struct vm_started){ .pid_fd = -1, .talk_fd = -1 };
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, talk) < 0)
 		return err_sys(e, "socketpair");
 	out->talk_fd = talk[0];
 	c.talk_fd = talk_fd = talk[1];
-	if (pipe2(console, O_CLOEXEC | O_NONBLOCK) < 0)
-		return err_sys(e, "pipe");
-	out->console_fd = console[0];
-	console_fd = console[1];
-	c.console_fd = console_fd;
-	memcpy(&c.fds[VM_FD_PORT], f->port_fd, sizeof(f->port_fd));
-	c.fds[VM_FD_BASE] = f->base_fd;
-	c.fds[VM_FD_DISK] = f->disk_fd;
 	out->pid = clone_into(CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS,
 			      p->group_fd, &out->pid_fd);
 	if (out->pid == 0)

@@ -4,8 +4,8 @@
  * capability in any namespace, a root with nothing but QEMU and its kernel.
  * Whoever takes QEMU over from inside has a process that can do nothing.
  *
- * Its listening sockets go to QEMU, which carries what is said there to ports
- * of the guest. One of them is the agent's: the api cannot tell the difference.
+ * Listening sockets go to QEMU, which carries each connection to a port of the
+ * guest: the api cannot tell the difference to an agent's own.
  */
 #pragma once
 
@@ -31,29 +31,41 @@ struct vm_host {
 	int proc_fd;
 	int mnt_fd;          /* mount namespace of the host */
 	char dir[CONF_PATH]; /* with vmlinux, initrd and disk.ext4 */
-	int template_fd;     /* disk.ext4: a small empty file system */
+	int empty_fd;        /* disk.ext4: a small empty file system */
 	uint64_t tsc_khz;    /* for emulation */
 	bool kvm;
 };
 
-/* What one VM has of the host. */
+/*
+ * How its memory begins. A template is booted with memory that others will
+ * start from; what is restored maps such memory privately, and waits
+ * (`-incoming defer`) to be told its devices; what is just booted gets empty
+ * memory in the same way, so that all but templates look alike from outside.
+ */
+enum vm_mode { VM_TEMPLATE, VM_BOOT, VM_RESTORE };
+
+/* What one VM is made of. */
 struct vm_files {
-	int base_fd;              /* the image, read-only */
+	enum vm_mode mode;
+	int base_fd;              /* disk of the image, read-only */
 	int disk_fd;              /* its own */
+	int ram_fd;               /* a memfd of vm_ram_bytes() */
+	int console_fd;           /* where its console is written to */
 	int port_fd[GUEST_PORTS]; /* listening, where its lines begin */
+	int qmp_fd;               /* listening, for QEMU itself */
 };
 
 struct vm_started {
 	pid_t pid;
 	int pid_fd;
-	int talk_fd;    /* a struct err, or an end of file: QEMU runs */
-	int console_fd; /* what the guest writes to its console */
+	int talk_fd; /* a struct err, or an end of file: QEMU runs */
 };
 
 /* Is what it needs there? ENOTSUP with what to do about it. */
 int vm_host_open(struct vm_host *h, struct err *e) MUST_CHECK;
 /* The groups' limits of a VM with this spec. */
 struct cgroup_limits vm_limits(const struct launch_spec *s);
+uint64_t vm_ram_bytes(const struct launch_spec *s);
 /* Everything stays the caller's. The part is finished, its groups have their
  * limits. */
 int vm_start(const struct vm_host *h, const struct launch_spec *s,

@@ -1,0 +1,141 @@
+#include "sandbox/vm/control.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/clock.h"
+#include "base/fd.h"
+
+int control_open(int box_fd, const char *id, struct err *e)
+{
+	char path[96];
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d/%.*s/control.sock",
+		 box_fd, ID_LEN, id);
+	fd = unix_connect(path, SOCK_STREAM);
+	return fd < 0 ? err_set(e, -fd, "reach the machine: %s", strerror(-fd))
+		      : fd;
+}
+
+/* What a guest says is text when we say it again. */
+static void plain(char *text, size_t cap)
+{
+	size_t i;
+
+	text[cap - 1] = '\0';
+	for (i = 0; text[i]; i++)
+		if (text[i] < ' ' || text[i] > '~')
+			text[i] = '?';
+}
+
+int control_check(const struct guest_req *q, const struct guest_rep *p,
+		  struct err *e)
+{
+	char text[GUEST_TEXT];
+
+	if (p->magic != GUEST_MAGIC || p->version != GUEST_VERSION ||
+	    p->op != q->op || p->seq != q->seq || p->end != 0)
+		return err_set(e, EBADMSG,
+			       "the machine's answer is not one to what was "
+			       "asked");
+	if (p->code == 0)
+		return 0;
+	memcpy(text, p->text, sizeof(text));
+	plain(text, sizeof(text));
+	return err_set(e, EIO, "the machine says: %s", text);
+}
+
+/* Readable, before the time is over. */
+static int await(int fd, uint64_t until_ms, struct err *e)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	uint64_t now = clock_boot_ms();
+	int r;
+
+	do {
+		now = clock_boot_ms();
+		r = now >= until_ms ? 0 : poll(&p, 1, (int)(until_ms - now));
+	} while (r < 0 && errno == EINTR);
+	if (r < 0)
+		return err_sys(e, "wait for the machine");
+	return r > 0 ? 0 : err_set(e, ETIMEDOUT, "the machine does not answer");
+}
+
+static int read_rep(int fd, struct guest_rep *p, uint64_t until_ms,
+		    struct err *e)
+{
+	size_t have = 0;
+
+	while (have < sizeof(*p)) {
+		ssize_t n;
+
+		if (await(fd, until_ms, e) < 0)
+			return -e->code;
+		n = recv(fd, (char *)p + have, sizeof(*p) - have, MSG_DONTWAIT);
+		if (n < 0 && (errno == EAGAIN || errno == EINTR))
+			continue;
+		if (n <= 0)
+			return err_set(e, ECONNRESET, "the machine has ended");
+		have += (size_t)n;
+	}
+	return 0;
+}
+
+/* A request is small enough to be taken whole or not at all. */
+static int ask(int fd, struct guest_req *q, uint64_t most_ms, struct err *e)
+{
+	uint64_t until_ms = clock_boot_ms() + most_ms;
+	struct guest_rep p = { 0 };
+
+	q->magic = GUEST_MAGIC;
+	q->version = GUEST_VERSION;
+	if (getrandom(&q->seq, sizeof(q->seq), 0) != sizeof(q->seq))
+		return err_sys(e, "randomness");
+	if (send(fd, q, sizeof(*q), MSG_NOSIGNAL | MSG_DONTWAIT) !=
+	    (ssize_t)sizeof(*q))
+		return err_set(e, ECONNRESET, "the machine has ended");
+	if (read_rep(fd, &p, until_ms, e) < 0)
+		return -e->code;
+	return control_check(q, &p, e);
+}
+
+int control_ask(int fd, uint64_t most_ms, struct err *e)
+{
+	struct guest_req q = { .op = GUEST_ASK };
+
+	return ask(fd, &q, most_ms, e);
+}
+
+int control_hold(int fd, uint64_t most_ms, struct err *e)
+{
+	struct guest_req q = { .op = GUEST_HOLD };
+
+	return ask(fd, &q, most_ms, e);
+}
+
+int control_wake(int fd, const struct control_name *n, uint64_t most_ms,
+		 struct err *e)
+{
+	struct guest_req q = { .op = GUEST_WAKE, .flags = n->flags };
+	struct timespec t;
+	int r;
+
+	if (str_copy(q.id, sizeof(q.id), n->id) < 0 ||
+	    str_copy(q.hostname, sizeof(q.hostname), n->hostname) < 0)
+		return err_set(e, EINVAL, "its id or host name is too long");
+	if (getrandom(q.seed, sizeof(q.seed), 0) != sizeof(q.seed))
+		return err_sys(e, "randomness");
+	clock_gettime(CLOCK_REALTIME, &t);
+	q.time_ns = (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+	r = ask(fd, &q, most_ms, e);
+	explicit_bzero(&q, sizeof(q));
+	return r;
+}
