@@ -135,6 +135,22 @@ $(B)/bin/carrel-guest: $(call obj,guest,$(filter src/guest/%,$(ALL_SRC))) $(B)/g
 	$(if $(V),,@echo "  LINK    $@")
 	$(Q)$(CC) $(filter-out -pie,$(LDFLAGS)) -static-pie -Wl,--gc-sections -o $@ $^
 
+# What microVMs start from: a kernel of Debian's (once, it needs apt), our first
+# process and the agent as its initramfs, a small empty disk.
+VM := $(B)/vm
+.PHONY: vm
+vm: $(VM)/initrd $(VM)/disk.ext4 ##             kernel and disks of microVMs into build/vm
+$(VM)/vmlinux: tools/vm_kernel.sh
+	@tools/deps.sh check vm
+	@echo "  KERNEL  $@"
+	$(Q)tools/vm_kernel.sh $(@D) && touch $@
+$(VM)/initrd: $(VM)/vmlinux $(B)/bin/carrel-guest $(B)/bin/carrel-agent tools/vm_initrd.sh
+	$(if $(V),,@echo "  INITRD  $@")
+	$(Q)tools/vm_initrd.sh $(@D) $(B)/bin $@
+$(VM)/disk.ext4: $(VM)/vmlinux tools/vm_disk.sh
+	$(if $(V),,@echo "  DISK    $@")
+	$(Q)tools/vm_disk.sh $@
+
 # Filters are compiled to BPF at build time.
 $(B)/tools/mkfilter: tools/mkfilter.c tools/syscalls_x86_64.h | $(B)/.deps
 	@mkdir -p $(@D)
@@ -170,7 +186,7 @@ $(B)/probe: $(wildcard tests/escape/*.[ch]) $(B)/gen/escape/allowed.inc
 
 # Everything, on this machine. T=pattern picks, W=n sets the workers.
 test: ##           unit, end-to-end and escape tests (root); T=pattern picks
-	@tools/deps.sh install build run test
+	@tools/deps.sh install build run vm test
 	@tests/run $(if $(W),--workers $(W)) $(T)
 test-guest: all ##     the same product in a Debian 12 guest with systemd (QEMU)
 	@tools/deps.sh install build run test
@@ -194,7 +210,7 @@ $(B)/bench/%: bench/%.c $(B)/dyn/lib.a
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP $(LDFLAGS) -o $@ $< $(B)/dyn/lib.a $(LIBS_bench_$*)
 LIBS_bench_load := -lssl -lcrypto
 bench: all $(BENCH) ##          what the README claims, measured (root, idle machine)
-	@tools/deps.sh install run test bench
+	@tools/deps.sh install run vm test bench
 	@bench/run latency burst streams state import gate $(if $(BENCH_QUICK),,idle)
 bench-idle: all $(BENCH) ##     only its part with 1000 idle sandboxes
 	@tools/deps.sh install run test
@@ -282,7 +298,7 @@ lint: all ##           formatting, static analysis, layers, linkage
 # --- installing ------------------------------------------------------------
 
 deps: ##           install the Debian packages that are missing
-	@tools/deps.sh install build run test bench
+	@tools/deps.sh install build run vm test bench
 up: ##             from a clone to a running sandbox (root)
 	@tools/up.sh
 # Man pages and completion are made by the program that they are about.

@@ -27,6 +27,11 @@ if [ -d images ]; then
 	install -d "$to/share/carrel/images"
 	cp -R images/. "$to/share/carrel/images/"
 fi
+# Without them (make vm) there is no tier microvm, and the daemon says so.
+if [ -e "$BUILD/vm/initrd" ]; then
+	put 644 "$to/share/carrel/vm" "$BUILD/vm/vmlinux" "$BUILD/vm/initrd" \
+		"$BUILD/vm/disk.ext4" "$BUILD/vm/version"
+fi
 put 755 "$to/libexec/carrel" packaging/users.sh
 put 644 "$to/share/carrel/presets" packaging/presets/*.policy
 put 644 "$to/share/carrel/providers" packaging/providers/*.conf
@@ -43,7 +48,10 @@ libexec="#libexec_dir = /usr/local/libexec/carrel"
 install -d "$etc"
 presets="#presets_dir = /usr/local/share/carrel/presets"
 [ "$PREFIX" = /usr/local ] || presets="presets_dir = $PREFIX/share/carrel/presets"
-sed -e "s|^@LIBEXEC@\$|$libexec|" -e "s|^@PRESETS@\$|$presets|" packaging/carrel.conf.in >"$etc/carrel.conf.example"
+vm="#vm_dir = /usr/local/share/carrel/vm"
+[ "$PREFIX" = /usr/local ] || vm="vm_dir = $PREFIX/share/carrel/vm"
+sed -e "s|^@LIBEXEC@\$|$libexec|" -e "s|^@PRESETS@\$|$presets|" \
+	-e "s|^@VM@\$|$vm|" packaging/carrel.conf.in >"$etc/carrel.conf.example"
 [ -e "$etc/carrel.conf" ] || cp "$etc/carrel.conf.example" "$etc/carrel.conf"
 [ -e "$etc/models.conf" ] || install -m 644 packaging/models.conf "$etc/models.conf"
 

@@ -12,10 +12,10 @@ die() { echo "make up: $*" >&2; exit 1; }
 [ "$(id -u)" = 0 ] || die "it installs packages and a service: run it as root (sudo make up)"
 
 say "packages (packaging/packages.txt)"
-tools/deps.sh install build run
+tools/deps.sh install build run vm
 
 say "build"
-make --no-print-directory -j"$(nproc)" all
+make --no-print-directory -j"$(nproc)" all vm
 
 say "install below $prefix"
 make --no-print-directory install

@@ -17,6 +17,7 @@
 #include "base/auto.h"
 #include "base/buf.h"
 #include "guest/guest.h"
+#include "wire/frame.h"
 
 enum { PIECE = 64 * 1024, HELD_MAX = 256 * 1024 };
 
@@ -46,13 +47,15 @@ static void hang_up(struct bridge *b)
 	buf_clear(&b->out);
 }
 
-/* What was meant for a connection that is over. */
-static void drop_rest(const struct bridge *b)
+/*
+ * What was meant for a connection that is over. The next one may have begun
+ * already: bytes overtake the word that somebody came.
+ */
+static void drop_rest(struct bridge *b)
 {
-	char waste[4096];
-
-	while (read(b->port_fd, waste, sizeof(waste)) > 0)
-		;
+	while (buf_len(&b->in) < HELD_MAX &&
+	       buf_read(&b->in, b->port_fd, PIECE) > 0)
+		hello_seek(&b->in);
 }
 
 static bool host_is_there(const struct bridge *b)

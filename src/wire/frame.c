@@ -42,6 +42,19 @@ int hello_get(struct buf *b, struct hello *h)
 	return 1;
 }
 
+void hello_seek(struct buf *b)
+{
+	const char *p = buf_data(b);
+	size_t n = buf_len(b), last = n;
+	const char *at = p;
+
+	while ((at = memmem(at, n - (size_t)(at - p), magic, sizeof(magic)))) {
+		last = (size_t)(at - p);
+		at++;
+	}
+	buf_eat(b, last);
+}
+
 static void put_head(struct buf *b, enum frame_type type, uint8_t flags,
 		     uint32_t channel, size_t n)
 {

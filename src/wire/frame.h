@@ -98,6 +98,9 @@ struct hello {
 void hello_put(struct buf *b, const struct hello *h);
 /* 1: read and eaten; 0: more bytes are needed; -EBADMSG; -EPROTO: version. */
 int hello_get(struct buf *b, struct hello *h) MUST_CHECK;
+/* Eats what is in front of the last hello of `b`, and all of it when there is
+ * none: what a client that is gone has left on a line. */
+void hello_seek(struct buf *b);
 
 void frame_put(struct buf *b, enum frame_type type, uint8_t flags,
 	       uint32_t channel, const void *payload, size_t n);

@@ -113,6 +113,15 @@ def interpreter_image():
     return tar
 
 
+def vm_dir():
+    """What microVMs start from, for the key vm_dir; made once (needs apt)."""
+    path = os.path.join(TOP, "build/vm")
+    with once(path):
+        subprocess.run(["make", "-s", "vm"], cwd=TOP, check=True,
+                       stdout=subprocess.DEVNULL)
+    return path
+
+
 @contextlib.contextmanager
 def once(path):
     """Only one process at a time makes `path`; yields whether it is missing."""

@@ -38,6 +38,27 @@ static void test_hello(void)
 	buf_done(&b);
 }
 
+static void test_hello_seek(void)
+{
+	struct hello h = { 1, 1, 0, { 1 } }, got = { 0 };
+	struct buf b = { 0 };
+
+	hello_seek(&b);
+	CHECK(buf_len(&b) == 0);
+	buf_puts(&b, "the rest of a frame");
+	hello_seek(&b);
+	CHECK(buf_len(&b) == 0);
+	hello_put(&b, &h);
+	buf_puts(&b, "frames of one that is gone");
+	h.nonce[0] = 2;
+	hello_put(&b, &h);
+	buf_puts(&b, "more");
+	hello_seek(&b);
+	CHECK(hello_get(&b, &got) == 1 && got.nonce[0] == 2);
+	CHECK_STR(buf_str(&b), "more");
+	buf_done(&b);
+}
+
 static void test_frames(void)
 {
 	struct buf b = { 0 }, part = { 0 };
@@ -322,6 +343,7 @@ static void test_tag(void)
 int main(void)
 {
 	test_hello();
+	test_hello_seek();
 	test_frames();
 	test_refused();
 	test_spawn();
