@@ -1,0 +1,58 @@
+/*
+ * The memory of a machine that was cloned: QEMU maps the template's privately,
+ * so what the guest has written since are the pages that are QEMU's own. They
+ * are saved into a file, and put into a QEMU that waits for its state.
+ *
+ *	a page	   struct ram_head
+ *	pages	   one bit for each page of the memory: is it in here?
+ *	pages	   the memory; what is not in here, or zero, is a hole
+ *
+ * The file may have been brought from elsewhere: everything in it is checked
+ * but the contents of pages, which are the guest's own affair.
+ */
+#pragma once
+
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/err.h"
+
+enum { RAM_PAGE = 4096 };
+#define RAM_MAGIC 0x31307e6d61722e63ULL /* "c.ram~01" */
+
+struct ram_head {
+	uint64_t magic;
+	uint64_t bytes; /* of the memory */
+	uint64_t pages; /* that are in here */
+};
+
+/* Where the memory of a QEMU is. */
+struct ram_map {
+	pid_t pid;
+	uint64_t at, bytes;
+};
+
+/* The mapping of this file in this process. `proc_fd` is a /proc. */
+int ram_find(int proc_fd, pid_t pid, int memory_fd, struct ram_map *m,
+	     struct err *e) MUST_CHECK;
+
+/*
+ * Saves it, in two steps: ram_save_begin() copies while the machine runs, as
+ * often as one likes; ram_save_end() when it stands still copies what is not
+ * in the file as it is now. The file is empty at first.
+ */
+struct ram_save {
+	struct ram_map map;
+	int pagemap_fd, file_fd;
+	uint8_t *bits;
+	uint64_t pages;
+	const uint8_t *seen; /* the file's pages, mapped */
+};
+int ram_save_open(struct ram_save *s, int proc_fd, const struct ram_map *m,
+		  int file_fd, struct err *e) MUST_CHECK;
+int ram_save_begin(struct ram_save *s, struct err *e) MUST_CHECK;
+int ram_save_end(struct ram_save *s, struct err *e) MUST_CHECK;
+void ram_save_close(struct ram_save *s);
+
+/* Puts what was saved into a QEMU with the same template. */
+int ram_load(int file_fd, const struct ram_map *m, struct err *e) MUST_CHECK;

@@ -1,0 +1,220 @@
+/*
+ * The memory of machines: children of this one map a sealed file privately, as
+ * QEMU does with a template, and write to it.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "check.h"
+#include "sandbox/vm/ram.h"
+
+enum { PAGES = 1000, SIZE = PAGES * RAM_PAGE, SEALS = 0xf };
+
+static struct err e;
+
+#define REFUSED(call, why)               \
+	do {                             \
+		err_clear(&e);           \
+		CHECK((call) == -(why)); \
+	} while (0)
+
+static int template(void)
+{
+	static uint8_t page[RAM_PAGE];
+	int fd = memfd_create("ram", MFD_CLOEXEC | MFD_ALLOW_SEALING), i;
+	size_t written = 0;
+
+	for (i = 0; i < PAGES; i++) {
+		memset(page, i % 5, sizeof(page));
+		written += (size_t)write(fd, page, sizeof(page));
+	}
+	CHECK(written == SIZE);
+	CHECK(fcntl(fd, F_ADD_SEALS, SEALS) == 0);
+	return fd;
+}
+
+/* A process with the file mapped; does what it is told by one byte at a time */
+struct machine {
+	pid_t pid;
+	int in, out;
+};
+
+static void write_page(uint8_t *ram, int page, int value)
+{
+	memset(ram + page * RAM_PAGE, value, RAM_PAGE);
+}
+
+static void work(uint8_t *ram, int word)
+{
+	int i;
+
+	if (word == 'a') {
+		write_page(ram, 0, 11);
+		write_page(ram, 1, 0);
+		for (i = 300; i < 700; i++)
+			write_page(ram, i, 12);
+	} else {
+		write_page(ram, 1, 13);
+		write_page(ram, 350, 0);
+		write_page(ram, 351, 12);
+		write_page(ram, PAGES - 1, 14);
+	}
+}
+
+static struct machine start(int fd)
+{
+	int in[2], out[2];
+	struct machine m;
+
+	CHECK(pipe2(in, O_CLOEXEC) == 0 && pipe2(out, O_CLOEXEC) == 0);
+	m.pid = fork();
+	if (m.pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		uint8_t *ram = mmap(NULL, SIZE, PROT_READ | PROT_WRITE,
+				    MAP_PRIVATE, fd, 0);
+		char word = 'r';
+
+		if (ram == MAP_FAILED)
+			_exit(1);
+		while (write(out[1], &word, 1) == 1 &&
+		       read(in[0], &word, 1) == 1) {
+			if (word == '?' && write(out[1], ram, SIZE) != SIZE)
+				_exit(1);
+			if (word != '?')
+				work(ram, word);
+		}
+		_exit(0);
+	}
+	close(in[0]);
+	close(out[1]);
+	m.in = in[1];
+	m.out = out[0];
+	return m;
+}
+
+static void await(const struct machine *m)
+{
+	char word;
+
+	CHECK(read(m->out, &word, 1) == 1);
+}
+
+static void tell(const struct machine *m, char word)
+{
+	CHECK(write(m->in, &word, 1) == 1);
+	await(m);
+}
+
+static void look(const struct machine *m, uint8_t *ram)
+{
+	char word = '?';
+	size_t have = 0;
+
+	CHECK(write(m->in, &word, 1) == 1);
+	while (have < SIZE) {
+		ssize_t n = read(m->out, ram + have, SIZE - have);
+
+		if (n <= 0)
+			break;
+		have += (size_t)n;
+	}
+	CHECK(have == SIZE);
+	await(m);
+}
+
+static void stop(struct machine *m)
+{
+	close(m->in);
+	close(m->out);
+	kill(m->pid, SIGKILL); /* another one may have its pipe, too */
+	waitpid(m->pid, NULL, 0);
+}
+
+static void test_moves(int proc_fd)
+{
+	static uint8_t was[SIZE], is[SIZE];
+	AUTO_CLOSE int fd = template();
+	AUTO_CLOSE int file_fd = memfd_create("file", MFD_CLOEXEC);
+	struct machine a = start(fd), b = start(fd);
+	struct ram_map map = { 0 };
+	struct ram_save save;
+
+	await(&a);
+	await(&b);
+	CHECK(ram_find(proc_fd, a.pid, fd, &map, &e) == 0);
+	CHECK(map.bytes == SIZE);
+	CHECK(ram_save_open(&save, proc_fd, &map, file_fd, &e) == 0);
+	tell(&a, 'a');
+	CHECK(ram_save_begin(&save, &e) == 0);
+	tell(&a, 'b');
+	CHECK(ram_save_end(&save, &e) == 0);
+	CHECK(save.pages == 403);
+	ram_save_close(&save);
+	look(&a, was);
+	CHECK(ram_find(proc_fd, b.pid, fd, &map, &e) == 0);
+	CHECK(ram_load(file_fd, &map, &e) == 0);
+	look(&b, is);
+	CHECK(memcmp(was, is, SIZE) == 0);
+	CHECK(was[0] == 11 && was[RAM_PAGE] == 13 && was[350 * RAM_PAGE] == 0);
+	stop(&a);
+	stop(&b);
+}
+
+static void test_nothing_changed(int proc_fd)
+{
+	AUTO_CLOSE int fd = template();
+	AUTO_CLOSE int file_fd = memfd_create("file", MFD_CLOEXEC);
+	struct machine a = start(fd);
+	struct ram_map map = { 0 };
+	struct ram_save save;
+
+	await(&a);
+	CHECK(ram_find(proc_fd, a.pid, fd, &map, &e) == 0);
+	CHECK(ram_save_open(&save, proc_fd, &map, file_fd, &e) == 0);
+	CHECK(ram_save_end(&save, &e) == 0);
+	CHECK(save.pages == 0);
+	ram_save_close(&save);
+	CHECK(ram_load(file_fd, &map, &e) == 0);
+	stop(&a);
+}
+
+/* Files and processes that are not what they should be. */
+static void test_refused(int proc_fd)
+{
+	AUTO_CLOSE int fd = template();
+	AUTO_CLOSE int other_fd = memfd_create("other", MFD_CLOEXEC);
+	struct machine a = start(fd);
+	struct ram_map map = { 0 };
+	struct ram_head head = { RAM_MAGIC, SIZE, 0 };
+
+	await(&a);
+	CHECK(ftruncate(other_fd, SIZE) == 0);
+	REFUSED(ram_find(proc_fd, a.pid, other_fd, &map, &e), EPROTO);
+	CHECK(ram_find(proc_fd, a.pid, fd, &map, &e) == 0);
+	REFUSED(ram_load(other_fd, &map, &e), EPROTO);
+	/* A head, and nothing behind it. */
+	CHECK(pwrite(other_fd, &head, sizeof(head), 0) == sizeof(head));
+	REFUSED(ram_load(other_fd, &map, &e), EPROTO);
+	head.bytes = 1ULL << 50;
+	CHECK(pwrite(other_fd, &head, sizeof(head), 0) == sizeof(head));
+	REFUSED(ram_load(other_fd, &map, &e), EPROTO);
+	stop(&a);
+	REFUSED(ram_find(proc_fd, a.pid, fd, &map, &e), ENOENT);
+}
+
+int main(void)
+{
+	AUTO_CLOSE int proc_fd = open("/proc", O_PATH | O_CLOEXEC);
+
+	test_moves(proc_fd);
+	test_nothing_changed(proc_fd);
+	test_refused(proc_fd);
+	return CHECK_DONE();
+}
