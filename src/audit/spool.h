@@ -20,7 +20,6 @@ enum {
 	SPOOL_HEAD = 32,
 	SPOOL_RECORD_HEAD = 16,
 	SPOOL_BODY_MAX = 16 * 1024,
-	SPOOL_RECORD_MAX = SPOOL_RECORD_HEAD + SPOOL_BODY_MAX,
 };
 /* Numbers are JSON integers later. */
 #define SPOOL_NUMBER_MAX (1ULL << 53)

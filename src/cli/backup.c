@@ -20,7 +20,7 @@
 #include "cli/server.h"
 #include "wire/tar.h"
 
-enum { PIECE = 64 * 1024, NAMES_MAX = 100 * 1000 };
+enum { PIECE = 64 * 1024 };
 
 struct backup {
 	struct cli *cli;

@@ -35,7 +35,6 @@ enum {
 	FLOW_LINGER_MS = 2 * 1000,
 	FLOW_READ = 16 * 1024, /* at once */
 	FLOW_READ_MORE = 64 * 1024,
-	FLOW_BODY_MAX = 16 * 1024 * 1024, /* that is held as a whole */
 };
 
 #define GATE_HOST "gate." PRODUCT /* our own pages */

@@ -14,6 +14,5 @@ json_t *content_image(const char *p, size_t n, const char *mime);
 
 /* "image/png"..., by the first bytes; NULL: no image that models can see. */
 const char *image_type(const char *p, size_t n);
-enum { IMAGE_TYPE_BYTES = 12 }; /* that image_type() looks at */
 /* Not text: has NULs, or is no UTF-8 but for a character cut at the end. */
 bool is_binary(const char *p, size_t n);
