@@ -28,7 +28,7 @@ static struct err e;
 static int template(void)
 {
 	static uint8_t page[RAM_PAGE];
-	int fd = memfd_create("ram", MFD_CLOEXEC | MFD_ALLOW_SEALING), i;
+	int fd = memfd_create(RAM_NAME, MFD_CLOEXEC | MFD_ALLOW_SEALING), i;
 	size_t written = 0;
 
 	for (i = 0; i < PAGES; i++) {
@@ -148,7 +148,7 @@ static void test_moves(int proc_fd)
 
 	await(&a);
 	await(&b);
-	CHECK(ram_find(proc_fd, a.pid, fd, &map, &e) == 0);
+	CHECK(ram_find(proc_fd, a.pid, SIZE, &map, &e) == 0);
 	CHECK(map.bytes == SIZE);
 	CHECK(ram_save_open(&save, proc_fd, &map, file_fd, &e) == 0);
 	tell(&a, 'a');
@@ -158,7 +158,7 @@ static void test_moves(int proc_fd)
 	CHECK(save.pages == 403);
 	ram_save_close(&save);
 	look(&a, was);
-	CHECK(ram_find(proc_fd, b.pid, fd, &map, &e) == 0);
+	CHECK(ram_find(proc_fd, b.pid, SIZE, &map, &e) == 0);
 	CHECK(ram_load(file_fd, &map, &e) == 0);
 	look(&b, is);
 	CHECK(memcmp(was, is, SIZE) == 0);
@@ -169,17 +169,21 @@ static void test_moves(int proc_fd)
 
 static void test_nothing_changed(int proc_fd)
 {
-	AUTO_CLOSE int fd = template();
+	AUTO_CLOSE int fd = template(), base_fd = -1;
 	AUTO_CLOSE int file_fd = memfd_create("file", MFD_CLOEXEC);
 	struct machine a = start(fd);
 	struct ram_map map = { 0 };
 	struct ram_save save;
+	uint8_t page[RAM_PAGE];
 
 	await(&a);
-	CHECK(ram_find(proc_fd, a.pid, fd, &map, &e) == 0);
+	CHECK(ram_find(proc_fd, a.pid, SIZE, &map, &e) == 0);
 	CHECK(ram_save_open(&save, proc_fd, &map, file_fd, &e) == 0);
 	CHECK(ram_save_end(&save, &e) == 0);
 	CHECK(save.pages == 0);
+	base_fd = ram_open(proc_fd, &map, &e);
+	CHECK(pread(base_fd, page, sizeof(page), 3 * RAM_PAGE) == RAM_PAGE);
+	CHECK(page[0] == 3 && page[RAM_PAGE - 1] == 3);
 	ram_save_close(&save);
 	CHECK(ram_load(file_fd, &map, &e) == 0);
 	stop(&a);
@@ -196,8 +200,8 @@ static void test_refused(int proc_fd)
 
 	await(&a);
 	CHECK(ftruncate(other_fd, SIZE) == 0);
-	REFUSED(ram_find(proc_fd, a.pid, other_fd, &map, &e), EPROTO);
-	CHECK(ram_find(proc_fd, a.pid, fd, &map, &e) == 0);
+	REFUSED(ram_find(proc_fd, a.pid, 2 * SIZE, &map, &e), EPROTO);
+	CHECK(ram_find(proc_fd, a.pid, SIZE, &map, &e) == 0);
 	REFUSED(ram_load(other_fd, &map, &e), EPROTO);
 	/* A head, and nothing behind it. */
 	CHECK(pwrite(other_fd, &head, sizeof(head), 0) == sizeof(head));
@@ -206,7 +210,7 @@ static void test_refused(int proc_fd)
 	CHECK(pwrite(other_fd, &head, sizeof(head), 0) == sizeof(head));
 	REFUSED(ram_load(other_fd, &map, &e), EPROTO);
 	stop(&a);
-	REFUSED(ram_find(proc_fd, a.pid, fd, &map, &e), ENOENT);
+	REFUSED(ram_find(proc_fd, a.pid, SIZE, &map, &e), ENOENT);
 }
 
 int main(void)

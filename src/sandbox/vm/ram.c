@@ -9,7 +9,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -53,24 +52,22 @@ static void mark(uint8_t *bits, uint64_t page)
 /* --- where it is --- */
 
 struct row {
-	uint64_t from, to, offset, inode;
-	unsigned major, minor;
+	uint64_t from, to, offset;
+	char name[32];
 };
 
 static bool row_read(const char *line, struct row *r)
 {
 	return sscanf(line,
-		      "%" SCNx64 "-%" SCNx64 " %*4s %" SCNx64 " %x:%x %" SCNu64,
-		      &r->from, &r->to, &r->offset, &r->major, &r->minor,
-		      &r->inode) == 6;
+		      "%" SCNx64 "-%" SCNx64 " %*4s %" SCNx64
+		      " %*x:%*x %*u %31s",
+		      &r->from, &r->to, &r->offset, r->name) == 4;
 }
 
 /* The rows of the file are one after the other, from its start to its end. */
-static int take_row(struct ram_map *m, const struct row *r,
-		    const struct stat *st, struct err *e)
+static int take_row(struct ram_map *m, const struct row *r, struct err *e)
 {
-	if (r->inode != st->st_ino || r->major != major(st->st_dev) ||
-	    r->minor != minor(st->st_dev))
+	if (strcmp(r->name, "/memfd:" RAM_NAME) != 0)
 		return 0;
 	if (m->bytes == 0)
 		m->at = r->from;
@@ -80,8 +77,7 @@ static int take_row(struct ram_map *m, const struct row *r,
 	return 0;
 }
 
-static int read_maps(FILE *f, struct ram_map *m, const struct stat *st,
-		     struct err *e)
+static int read_maps(FILE *f, struct ram_map *m, struct err *e)
 {
 	char line[512];
 	size_t sum = 0;
@@ -92,19 +88,16 @@ static int read_maps(FILE *f, struct ram_map *m, const struct stat *st,
 		if (sum > MAPS_MAX)
 			return err_set(e, EPROTO, "QEMU has too many mappings");
 		/* The rest of a long line is no row. */
-		if (row_read(line, &r) && take_row(m, &r, st, e) < 0)
+		if (row_read(line, &r) && take_row(m, &r, e) < 0)
 			return -e->code;
 	}
-	if (m->bytes != (uint64_t)st->st_size || !bytes_ok(m->bytes))
-		return err_set(e, EPROTO, "QEMU has not mapped its memory");
 	return 0;
 }
 
-int ram_find(int proc_fd, pid_t pid, int memory_fd, struct ram_map *m,
+int ram_find(int proc_fd, pid_t pid, uint64_t bytes, struct ram_map *m,
 	     struct err *e)
 {
 	char path[32];
-	struct stat st;
 	FILE *f = NULL;
 	int fd, r;
 
@@ -113,17 +106,27 @@ int ram_find(int proc_fd, pid_t pid, int memory_fd, struct ram_map *m,
 	fd = openat(proc_fd, path, O_RDONLY | O_CLOEXEC);
 	if (fd >= 0)
 		f = fdopen(fd, "r");
-	if (!f || fstat(memory_fd, &st) < 0) {
+	if (!f) {
 		r = err_sys(e, "look at the memory of QEMU");
-		if (f)
-			fclose(f);
-		else
-			auto_close(&fd);
+		auto_close(&fd);
 		return r;
 	}
-	r = read_maps(f, m, &st, e);
+	r = read_maps(f, m, e);
 	fclose(f);
+	if (r == 0 && (m->bytes != bytes || !bytes_ok(bytes)))
+		r = err_set(e, EPROTO, "QEMU has not mapped its memory");
 	return r;
+}
+
+int ram_open(int proc_fd, const struct ram_map *m, struct err *e)
+{
+	char path[96];
+	int fd;
+
+	snprintf(path, sizeof(path), "%d/map_files/%" PRIx64 "-%" PRIx64,
+		 (int)m->pid, m->at, m->at + m->bytes);
+	fd = openat(proc_fd, path, O_RDONLY | O_CLOEXEC);
+	return fd < 0 ? err_sys(e, "open the memory of QEMU") : fd;
 }
 
 /* --- saving --- */

@@ -32,9 +32,16 @@ struct ram_map {
 	uint64_t at, bytes;
 };
 
-/* The mapping of this file in this process. `proc_fd` is a /proc. */
-int ram_find(int proc_fd, pid_t pid, int memory_fd, struct ram_map *m,
+/*
+ * What QEMU was given as memory is a nameless file of this name. Whoever has
+ * taken QEMU over may have another one of it: what is read is its own, anyway.
+ */
+#define RAM_NAME "memory"
+/* Where it has mapped its `bytes` of it. `proc_fd` is a /proc. */
+int ram_find(int proc_fd, pid_t pid, uint64_t bytes, struct ram_map *m,
 	     struct err *e) MUST_CHECK;
+/* The file itself, to be read. */
+int ram_open(int proc_fd, const struct ram_map *m, struct err *e) MUST_CHECK;
 
 /*
  * Saves it, in two steps: ram_save_begin() copies while the machine runs, as

@@ -1,0 +1,63 @@
+/*
+ * The state of a machine beside its disk, as files in the same tree: whoever
+ * copies the tree has disk and memory of one moment.
+ *
+ *	memory	  what it started with, shared with its template
+ *	changed	  the pages that it has written since (ram.h)
+ *	devices	  those of QEMU
+ *	shape	  the key of its template: which QEMU can go on with it
+ *
+ * Saving and loading wait for QEMU and the guest, so they are for children of
+ * the warden.
+ */
+#pragma once
+
+#include <stdbool.h>
+
+#include "base/err.h"
+#include "base/str.h"
+#include "sandbox/vm/qmp.h"
+#include "sandbox/vm/ram.h"
+
+#define STATE_MEMORY "memory"
+#define STATE_CHANGED "changed"
+#define STATE_DEVICES "devices"
+#define STATE_SHAPE "shape"
+
+/* Which machine. */
+struct state_of {
+	int box_fd, proc_fd; /* run directories; /proc */
+	int tree_fd;         /* of its volume */
+	int template_fd; /* the memory of its template, to be shared; or -1 */
+	pid_t pid;       /* of QEMU */
+	uint64_t bytes;  /* of memory */
+	const char *id, *hostname, *key;
+};
+
+struct state_save {
+	const struct state_of *of;
+	int qmp_fd, control_fd;
+	bool held, stopped;
+	struct qmp qmp;
+	struct ram_save ram;
+	int changed_fd;
+};
+
+/* While it runs: whatever takes long. */
+int state_save_begin(struct state_save *s, const struct state_of *of,
+		     struct err *e) MUST_CHECK;
+/* It stands still, and the files are as it is. */
+int state_save_end(struct state_save *s, struct err *e) MUST_CHECK;
+/* The files go, and the machine goes on unless it shall `stay`; also after a
+ * failure, and what then fails, too, is the error. */
+int state_save_close(struct state_save *s, bool stay, struct err *e) MUST_CHECK;
+
+/* Is there memory beside this disk, and of which shape? ENOENT. */
+int state_shape(int tree_fd, char key[ID_CAP], struct err *e) MUST_CHECK;
+/* Into a QEMU that waits for it; it runs then, held as it was. */
+int state_load(const struct state_of *of, struct err *e) MUST_CHECK;
+/* They are not needed, or not true any more. */
+int state_drop(int tree_fd, struct err *e) MUST_CHECK;
+/* One that was left standing goes on. */
+int state_go_on(const struct state_of *of, bool copied,
+		struct err *e) MUST_CHECK;
