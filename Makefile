@@ -56,16 +56,16 @@ LIBS_scribe := -lsodium
 LIBS_gate   := -lssl -lcrypto -lcares -lsodium
 LIBS_worker := -larchive -ljansson
 LIBS_fetch  := -lcurl -ljansson
-ROLES   := carrel-api carrel-warden carrel-gate carrel-scribe carrel-worker carrel-fetch carrel-agent carrel-sudo
+ROLES   := carrel-api carrel-warden carrel-gate carrel-scribe carrel-worker carrel-fetch carrel-agent carrel-sudo carrel-relay
 
 ALL_SRC := $(shell find src -name '*.c' 2>/dev/null)
-LIB_SRC := $(filter-out $(foreach p,$(DYN) agent guest,src/$(p)/%),$(ALL_SRC))
+LIB_SRC := $(filter-out $(foreach p,$(DYN) agent guest relay,src/$(p)/%),$(ALL_SRC))
 PART_SRC := $(filter-out $(LIB_SRC) %/main.c src/agent/sudo_%,$(ALL_SRC))
 POLICIES := $(patsubst src/seccomp/%.policy,%,$(wildcard src/seccomp/*.policy))
 FILTERS := $(POLICIES:%=$(B)/gen/seccomp/%.inc)
 obj      = $(patsubst %.c,$(B)/$(1)/%.o,$(2))
 BIN     := $(foreach p,$(DYN),$(B)/bin/$(NAME_$(p))) \
-	   $(B)/bin/carrel-agent $(B)/bin/carrel-sudo $(B)/bin/carrel-guest
+	   $(B)/bin/carrel-agent $(B)/bin/carrel-sudo $(B)/bin/carrel-guest $(B)/bin/carrel-relay
 
 all: $(BIN) ##            build everything into build/bin
 .SECONDARY:
@@ -99,7 +99,7 @@ $(B)/static/%.o: %.c Makefile | $(B)/.deps $(FILTERS)
 $(B)/dyn/lib.a: $(call obj,dyn,$(LIB_SRC))
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
 # The static library has no module that needs a foreign library.
-$(B)/static/lib.a: $(call obj,static,$(filter src/base/% src/wire/% src/seccomp/% src/sandbox/walls.c,$(LIB_SRC)))
+$(B)/static/lib.a: $(call obj,static,$(filter src/base/% src/wire/% src/seccomp/% src/mux/% src/sandbox/walls.c,$(LIB_SRC)))
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
 # The programs' own files without their main(), for unit tests.
 $(B)/dyn/parts.a: $(call obj,dyn,$(PART_SRC))
@@ -116,7 +116,8 @@ $(foreach p,$(DYN),$(eval $(call program,$(p))))
 # The agent and the sudo shim share src/agent/; sudo_*.c belong to the shim.
 $(B)/bin/carrel-agent: $(call obj,static,$(filter-out src/agent/sudo_%,$(filter src/agent/%,$(ALL_SRC)))) $(B)/static/lib.a
 $(B)/bin/carrel-sudo: $(call obj,static,$(filter src/agent/sudo_%,$(ALL_SRC))) $(B)/static/lib.a
-$(B)/bin/carrel-agent $(B)/bin/carrel-sudo:
+$(B)/bin/carrel-relay: $(call obj,static,$(filter src/relay/%,$(ALL_SRC))) $(B)/static/lib.a
+$(B)/bin/carrel-agent $(B)/bin/carrel-sudo $(B)/bin/carrel-relay:
 	@mkdir -p $(@D)
 	$(if $(V),,@echo "  LINK    $@")
 	$(Q)$(STATIC_CC) $(STATIC_LD) $(SAN_STATIC) -o $@ \
@@ -128,7 +129,7 @@ $(B)/guest/%.o: %.c Makefile | $(B)/.deps $(FILTERS)
 	@mkdir -p $(@D)
 	$(if $(V),,@echo "  CC(g)   $<")
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -ffunction-sections -MMD -MP -c -o $@ $<
-$(B)/guest/lib.a: $(call obj,guest,$(filter src/base/% src/wire/% src/seccomp/% src/sandbox/%,$(LIB_SRC)))
+$(B)/guest/lib.a: $(call obj,guest,$(filter src/base/% src/wire/% src/seccomp/% src/mux/% src/sandbox/%,$(LIB_SRC)))
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
 $(B)/bin/carrel-guest: $(call obj,guest,$(filter src/guest/%,$(ALL_SRC))) $(B)/guest/lib.a
 	@mkdir -p $(@D)

@@ -20,7 +20,7 @@ put() { # mode, target directory, files
 
 put 755 "$to/bin" "$BUILD/bin/carrel"
 put 755 "$to/sbin" "$BUILD/bin/carreld"
-for role in api warden gate scribe worker fetch agent sudo; do
+for role in api warden gate scribe worker fetch agent sudo relay; do
 	put 755 "$to/libexec/carrel" "$BUILD/bin/carrel-$role"
 done
 if [ -d images ]; then

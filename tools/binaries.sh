@@ -53,7 +53,7 @@ check() {
 	fi
 	case $program in
 	# musl has no functions that check, and protects nothing at its start.
-	carrel-agent) calls ' relro_protect$' ||
+	carrel-agent | carrel-relay) calls ' relro_protect$' ||
 		complain "$program" "leaves its RELRO writable" ;;
 	carrel-sudo) ;;
 	*) calls '_chk\(@GLIBC\|$\)' || complain "$program" "is not fortified" ;;
@@ -89,12 +89,13 @@ check carrel-fetch libcurl.so.4 libjansson.so.4
 check carrel-worker libarchive.so.13 libjansson.so.4
 check carrel-agent static
 check carrel-sudo static
+check carrel-relay static
 check carrel-guest static
 for file in "$dir"/*; do
 	case $file in
 	*/carrel | */carreld | */carrel-api | */carrel-warden | */carrel-scribe | \
 		*/carrel-gate | */carrel-fetch | */carrel-worker | \
-		*/carrel-agent | */carrel-sudo | */carrel-guest) ;;
+		*/carrel-agent | */carrel-sudo | */carrel-guest | */carrel-relay) ;;
 	*) complain "${file##*/}" "is not in the table" ;;
 	esac
 done

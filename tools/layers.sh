@@ -20,8 +20,10 @@ may_use() {
 	agent) echo base wire seccomp sandbox/walls.h ;;
 	worker) echo base wire seccomp image ;;
 	cli) echo base http wire spec image policy vault ;;
+	mux) echo base wire ;;
+	relay) echo base wire mux seccomp ;;
 	fetch) echo base wire seccomp ;;
-	guest) echo base wire sandbox store/store.h ;;
+	guest) echo base wire mux sandbox store/store.h ;;
 	daemon) echo base ;;
 	*) echo "tools/layers.sh: unknown module $1" >&2 ;;
 	esac

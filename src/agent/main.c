@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include "agent/agent.h"
-#include "agent/relro.h"
 #include "base/auto.h"
+#include "base/relro.h"
 #include "base/str.h"
 #include "sandbox/walls.h"
 #include "wire/agent_args.h"

@@ -9,6 +9,7 @@
  *	disk.c		image and volume
  *	bridge.c	the host's line, and the agent's socket
  *	control.c	what the host asks of us
+ *	door.c		what goes out, and in: a process of its own
  *
  * It is told what to do by its arguments (`box.key=value`, behind the "--" of
  * the kernel's command line), which come from the host's warden. What it says
@@ -51,5 +52,7 @@ int disk_mount(struct guest *g, struct err *e) MUST_CHECK;
 int control_open(struct guest *g, struct err *e) MUST_CHECK;
 /* Something happened to a port: serves what was asked. */
 void control_look(struct guest *g);
+/* In the sandbox's network, from now on. */
+int door_start(struct guest *g, struct err *e) MUST_CHECK;
 /* Until the sandbox has ended. */
 int bridge_run(struct guest *g, struct err *e) MUST_CHECK;

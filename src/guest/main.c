@@ -136,10 +136,15 @@ static const struct {
 	const char *name;
 	int (*fn)(struct guest *g, struct err *e);
 } steps[] = {
-	{ "load modules", machine_load },       { "make root", machine_root },
-	{ "find the host", machine_ports },     { "mount disks", disk_mount },
-	{ "make groups", make_part },           { "launch", launch },
-	{ "listen to the host", control_open }, { "serve", bridge_run },
+	{ "load modules", machine_load },
+	{ "make root", machine_root },
+	{ "find the host", machine_ports },
+	{ "mount disks", disk_mount },
+	{ "make groups", make_part },
+	{ "open the door", door_start },
+	{ "launch", launch },
+	{ "listen to the host", control_open },
+	{ "serve", bridge_run },
 };
 
 int main(int argc, char **argv)

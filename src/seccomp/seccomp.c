@@ -37,6 +37,9 @@ static const struct sock_filter code_viewer[] = {
 static const struct sock_filter code_base[] = {
 #include "seccomp/base.inc"
 };
+static const struct sock_filter code_relay[] = {
+#include "seccomp/relay.inc"
+};
 static const struct sock_filter code_gate[] = {
 #include "seccomp/gate.inc"
 };
@@ -67,6 +70,7 @@ FILTER(worker);
 FILTER(fetch);
 FILTER(viewer);
 FILTER(base);
+FILTER(relay);
 FILTER(gate);
 FILTER(starter);
 FILTER(keeper);

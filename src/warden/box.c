@@ -96,7 +96,7 @@ void box_remove_run_dir(struct warden *w, const char *id)
 		"agent.sock",    "agent.sock.new",   "record",
 		"control.sock",  "control.sock.new", "door.sock",
 		"door.sock.new", "qmp.sock",         "qmp.sock.new",
-		"console"
+		"console",       "relay.sock",       "relay.sock.new",
 	};
 	AUTO_CLOSE int fd = openat(
 		w->box_fd, id, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -249,6 +249,7 @@ void box_end(struct box *b, struct waiter *wt)
 		part_close(&b->part);
 		auto_close(&b->listen_fd);
 		kill_processes(b);
+		relay_end(b);
 		door_close(b);
 		turns_drop(b);
 		reclaim_stop(b);

@@ -70,7 +70,12 @@ int confine_open(struct warden *w, struct err *e)
 	snprintf(path, sizeof(path), "%s/" PRODUCT "-agent",
 		 w->conf.libexec_dir);
 	w->launch.agent_fd = launch_load_agent(path, e);
-	return w->launch.agent_fd < 0 ? w->launch.agent_fd : 0;
+	if (w->launch.agent_fd < 0)
+		return w->launch.agent_fd;
+	snprintf(path, sizeof(path), "%s/" PRODUCT "-relay",
+		 w->conf.libexec_dir);
+	w->relay_fd = launch_load_agent(path, e);
+	return w->relay_fd < 0 ? w->relay_fd : 0;
 }
 
 static int attach(int mnt_fd, int root_fd, const char *name, struct err *e)

@@ -67,17 +67,13 @@ static int start_connect(int fd, bool v6, uint16_t port)
 	return connect(fd, a, v6 ? sizeof(a6) : sizeof(a4));
 }
 
-int box_connect(const struct box *b, const struct connect_spec *s,
-		struct err *e)
+static int connect_inside(const struct box *b, const struct connect_spec *s,
+			  struct err *e)
 {
 	const bool v6 = s->flags & CONNECT_V6;
 	const int on = 1;
 	AUTO_CLOSE int fd = -1;
 
-	if (b->state != BOX_RUNNING)
-		return err_set(e, b->state == BOX_ENDING ? ESRCH : EAGAIN,
-			       "sandbox %s is %s", b->spec.id,
-			       b->state == BOX_ENDING ? "ending" : "starting");
 	fd = socket_inside(b, v6 ? AF_INET6 : AF_INET, e);
 	if (fd < 0)
 		return fd;
@@ -88,4 +84,22 @@ int box_connect(const struct box *b, const struct connect_spec *s,
 		return err_sys(e, "connect to port %u of sandbox %s", s->port,
 			       b->spec.id);
 	return take_fd(&fd);
+}
+
+void box_connect(struct box *b, const struct connect_spec *s, struct waiter *wt)
+{
+	struct warden_rep rep = { 0 };
+	AUTO_CLOSE int fd = -1;
+
+	if (b->state != BOX_RUNNING) {
+		err_set(&rep.err, b->state == BOX_ENDING ? ESRCH : EAGAIN,
+			"sandbox %s is %s", b->spec.id,
+			b->state == BOX_ENDING ? "ending" : "starting");
+	} else if (box_is_vm(b)) {
+		relay_connect(b, s, wt);
+		return;
+	} else {
+		fd = connect_inside(b, s, &rep.err);
+	}
+	answer_rep(wt, &rep, &fd, fd >= 0);
 }

@@ -32,19 +32,41 @@ static int make_missing(struct box *b, bool self, struct err *e)
 	return 0;
 }
 
-int box_door(struct box *b, uint32_t flags, struct door_done *done,
-	     struct err *e)
+static int make(struct box *b, bool self, struct err *e)
 {
-	bool self = (flags & DOOR_SELF) && b->door[DOOR_FD_SELF] < 0;
-	unsigned i;
-
 	if (b->state == BOX_ENDING)
 		return err_set(e, ESRCH, "sandbox %s is ending", b->spec.id);
-	if ((b->door[DOOR_FD_PROXY] < 0 || self) &&
-	    make_missing(b, self, e) < 0)
-		return -e->code;
-	done->fds = 0;
-	for (i = 0; i < GATE_FDS_MAX; i++)
-		done->fds |= b->door[i] >= 0 ? 1U << i : 0;
+	if (box_is_vm(b) && b->state != BOX_RUNNING)
+		return err_set(e, EAGAIN, "sandbox %s is starting", b->spec.id);
+	if (b->door[DOOR_FD_PROXY] < 0 || (self && b->door[DOOR_FD_SELF] < 0))
+		return make_missing(b, self, e);
 	return 0;
+}
+
+void box_door(struct box *b, uint32_t flags, struct waiter *wt)
+{
+	const bool fresh = b->door[DOOR_FD_PROXY] < 0;
+	struct err e = { 0 };
+
+	if (make(b, flags & DOOR_SELF, &e) == 0 && box_is_vm(b))
+		relay_door(b, flags, fresh, wt);
+	else
+		door_done(b, false, wt, &e);
+}
+
+void door_done(struct box *b, bool fresh, struct waiter *wt,
+	       const struct err *e)
+{
+	struct warden_rep rep = { .err = *e };
+	int fds[GATE_FDS_MAX], n = 0;
+	unsigned i;
+
+	if (e->code && fresh)
+		door_close(b);
+	for (i = 0; e->code == 0 && i < GATE_FDS_MAX; i++)
+		if (b->door[i] >= 0) {
+			rep.door.fds |= 1U << i;
+			fds[n++] = b->door[i];
+		}
+	answer_rep(wt, &rep, fds, n);
 }

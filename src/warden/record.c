@@ -154,6 +154,8 @@ static void adopt(struct warden *w, const struct record *rec)
 		vm_adopted(b);
 	if (box_watch(b, pid_fd) < 0)
 		box_end(b, NULL);
+	else if (box_is_vm(b))
+		relay_adopt(b);
 	log_info("sandbox=%s adopted pid=%d", b->spec.id, (int)b->pid);
 }
 

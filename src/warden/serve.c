@@ -299,30 +299,27 @@ static void do_connect(struct warden *w, struct warden_req *q,
 		       struct waiter *wt)
 {
 	struct box *b = box_find(w, q->connect.id);
-	struct warden_rep rep = { 0 };
-	AUTO_CLOSE int fd = -1;
+	struct err e = { 0 };
 
-	if (!b)
-		err_set(&rep.err, ESRCH, "no sandbox %s", q->connect.id);
-	else
-		fd = box_connect(b, &q->connect, &rep.err);
-	answer_rep(wt, &rep, &fd, fd >= 0);
+	if (b) {
+		box_connect(b, &q->connect, wt);
+		return;
+	}
+	err_set(&e, ESRCH, "no sandbox %s", q->connect.id);
+	answer(wt, &e);
 }
 
 static void do_door(struct warden *w, struct warden_req *q, struct waiter *wt)
 {
-	struct box *b = box_find(w, q->id);
-	struct warden_rep rep = { 0 };
-	int fds[GATE_FDS_MAX], n = 0;
-	size_t i;
+	struct box *b = box_find(w, q->door.id);
+	struct err e = { 0 };
 
-	if (!b)
-		err_set(&rep.err, ESRCH, "no sandbox %s", q->id);
-	else if (box_door(b, q->door.flags, &rep.door, &rep.err) == 0)
-		for (i = 0; i < GATE_FDS_MAX; i++)
-			if (b->door[i] >= 0)
-				fds[n++] = b->door[i];
-	answer_rep(wt, &rep, fds, n);
+	if (b) {
+		box_door(b, q->door.flags, wt);
+		return;
+	}
+	err_set(&e, ESRCH, "no sandbox %s", q->door.id);
+	answer(wt, &e);
 }
 
 static void do_resize(struct warden *w, struct warden_req *q, struct waiter *wt)

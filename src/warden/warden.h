@@ -8,6 +8,7 @@
  *	box.c	    sandboxes: launch, end, clean up
  *	connect.c   sockets inside a sandbox's network, for previews
  *	door.c	    those of its door (sandbox/net/)
+ *	relay.c	    what leads there from a VM
  *	copies.c    disks for forks, made ahead
  *	volume.c    volumes that sandboxes are launched with
  *	turn.c	    what is done to a sandbox, one after the other
@@ -95,6 +96,7 @@ struct box {
 	int listen_fd;         /* the agent's socket, until it goes to it */
 	struct clone *disk;    /* its disk is being made */
 	struct vm *vm;         /* NULL: it is none, or has no files yet */
+	struct relay *relay;   /* of a VM; NULL: not needed yet */
 	struct base_wait base; /* its image's, while that is being made */
 	bool basing;
 	struct turn *turn; /* what is being done to it... */
@@ -197,7 +199,7 @@ struct warden {
 	int box_fd;      /* run_dir/box */
 	int host_mnt_fd; /* the host's mount namespace, for workers */
 	int net_fd;      /* our own network namespace */
-	int worker_fd, fetch_fd, sudo_fd; /* programs */
+	int worker_fd, fetch_fd, sudo_fd, relay_fd; /* programs */
 	struct io listen_io, signal_io;
 	struct list conns;
 	unsigned n_conns;
@@ -353,15 +355,27 @@ void reclaim_stop(struct box *b);
 /* Into a sandbox's network, and always back. A box that is not ending. */
 int net_enter(const struct box *b, struct err *e) MUST_CHECK;
 void net_leave(const struct box *b);
-/* A socket that connects, or is connected. */
-int box_connect(const struct box *b, const struct connect_spec *s,
-		struct err *e) MUST_CHECK;
+/* Answers with a socket that connects, or is connected. */
+void box_connect(struct box *b, const struct connect_spec *s,
+		 struct waiter *wt);
 
 /* door.c */
-/* Its sockets, made if there are none; they stay the box's. */
-int box_door(struct box *b, uint32_t flags, struct door_done *done,
-	     struct err *e) MUST_CHECK;
+/* Answers with its sockets, made if there are none; they stay the box's. */
+void box_door(struct box *b, uint32_t flags, struct waiter *wt);
+/* The guest has its half of the door, or `e` says why not. `fresh`: then ours,
+ * which was made for it, is closed again. */
+void door_done(struct box *b, bool fresh, struct waiter *wt,
+	       const struct err *e);
 void door_close(struct box *b);
+
+/* relay.c; for VMs that run */
+/* Has the guest make its half of the door; door_done() comes. */
+void relay_door(struct box *b, uint32_t flags, bool fresh, struct waiter *wt);
+/* Answers with a socket that is connected to a port inside. */
+void relay_connect(struct box *b, const struct connect_spec *s,
+		   struct waiter *wt);
+void relay_adopt(struct box *b);
+void relay_end(struct box *b);
 
 /* resize.c */
 void box_resize(struct warden *w, const struct resize_spec *to,

@@ -14,7 +14,7 @@ import harness
 LOOK = os.path.join(harness.TOP, "tools/binaries.sh")
 PROGRAMS = ("carrel", "carreld", "carrel-api", "carrel-warden", "carrel-scribe",
             "carrel-gate", "carrel-fetch", "carrel-worker", "carrel-agent",
-            "carrel-sudo", "carrel-guest")
+            "carrel-sudo", "carrel-guest", "carrel-relay")
 COMPILE = ("-g -std=gnu11 -O2 -fPIE -fstack-protector-strong "
            "-fstack-clash-protection -fcf-protection=full -fno-strict-overflow "
            "-fno-strict-aliasing -fno-delete-null-pointer-checks "

@@ -37,7 +37,7 @@ static const struct seccomp_filter *const filters[] = {
 	&filter_sandbox, &filter_agent,  &filter_child,   &filter_api,
 	&filter_warden,  &filter_worker, &filter_scribe,  &filter_viewer,
 	&filter_fetch,   &filter_gate,   &filter_starter, &filter_keeper,
-	&filter_base,
+	&filter_base,    &filter_relay,
 };
 static bool ran[ALL(filters)][BPF_MAXINSNS];
 static bool loaded_args; /* by the last run */
@@ -199,7 +199,8 @@ static void test_foreign(void)
 			     filters[i] == &filter_fetch ||
 			     filters[i] == &filter_gate ||
 			     filters[i] == &filter_starter ||
-			     filters[i] == &filter_keeper;
+			     filters[i] == &filter_keeper ||
+			     filters[i] == &filter_relay;
 		uint32_t want = kills ? KILL : E(ENOSYS);
 
 		for (int nr = 0; nr < NR_END; nr++) {
@@ -434,6 +435,18 @@ static const struct vector fetch_vectors[] = {
 };
 
 /* What a door of the gate may do, and the starter around it. */
+static const struct vector relay_vectors[] = {
+	{ 41, { AF_INET, SOCK_STREAM | SOCK_CLOEXEC }, ALLOW },
+	{ 41, { AF_INET6, SOCK_DGRAM | SOCK_NONBLOCK }, ALLOW },
+	{ 41, { AF_INET, SOCK_RAW }, E(EAFNOSUPPORT) },
+	{ 41, { AF_UNIX, SOCK_STREAM }, E(EAFNOSUPPORT) },
+	{ 41, { AF_NETLINK, SOCK_RAW }, E(EAFNOSUPPORT) },
+	{ 9, { 0, 4096, 3 }, ALLOW },
+	{ 9, { 0, 4096, 4 }, KILL },
+	{ 10, { 0, 4096, 1 }, ALLOW },
+	{ 10, { 0, 4096, 5 }, KILL },
+};
+
 static const struct vector gate_vectors[] = {
 	{ 41, { AF_INET, SOCK_STREAM | SOCK_CLOEXEC }, ALLOW },
 	{ 41, { AF_INET6, SOCK_DGRAM | SOCK_NONBLOCK }, ALLOW },
@@ -647,6 +660,11 @@ static void test_roles(void)
 			KILL) == 0);
 	CHECK(count_not(&filter_keeper, never_in_roles, ALL(never_in_roles),
 			KILL) == 0);
+	CHECK(count_not(&filter_relay, never_in_roles, ALL(never_in_roles),
+			KILL) == 0);
+	CHECK(run(&filter_relay, SYS_bind, NULL) == KILL);
+	CHECK(run(&filter_relay, SYS_listen, NULL) == KILL);
+	CHECK(run(&filter_relay, SYS_openat, NULL) == KILL);
 	CHECK(run(&filter_gate, SYS_listen, NULL) == KILL);
 	CHECK(run(&filter_gate, SYS_unlinkat, NULL) == KILL);
 	CHECK(run(&filter_keeper, SYS_bind, NULL) == KILL);
@@ -942,6 +960,7 @@ int main(void)
 	test_vectors(&filter_fetch, fetch_vectors, ALL(fetch_vectors));
 	test_vectors(&filter_viewer, viewer_vectors, ALL(viewer_vectors));
 	test_vectors(&filter_base, base_vectors, ALL(base_vectors));
+	test_vectors(&filter_relay, relay_vectors, ALL(relay_vectors));
 	test_vectors(&filter_gate, gate_vectors, ALL(gate_vectors));
 	test_vectors(&filter_starter, gate_vectors, ALL(gate_vectors));
 	test_vectors(&filter_starter, starter_vectors, ALL(starter_vectors));

@@ -1,4 +1,4 @@
-#include "agent/relro.h"
+#include "base/relro.h"
 
 #include <elf.h>
 #include <errno.h>
