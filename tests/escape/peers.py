@@ -327,7 +327,7 @@ class Carrel(Peer):
         return box
 
     def version(self):
-        return output_of([f"{self.i.bin}/carrel", "--version"])
+        return output_of([f"{self.i.bin}/carrel", "version"])
 
     def argv(self, who, command, limits):
         if limits not in self.boxes:
