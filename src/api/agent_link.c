@@ -15,6 +15,7 @@
 #include "api/relay.h"
 #include "base/auto.h"
 #include "base/fd.h"
+#include "base/guards.h"
 #include "wire/pack.h"
 
 enum {
@@ -299,7 +300,7 @@ static int on_frame(struct endpoint *ep, const struct frame *f, uint8_t *raw)
 	/* Under way when the owner left: dropped, unchecked. */
 	if (!ch->ops)
 		return FRAME_GO_ON;
-	if (from_agent[type].check(ch, f) < 0)
+	if (from_agent[type].check(ch, f) < 0 && GUARD(PROTOCOL))
 		return -EBADMSG;
 	box_of(g)->api->metrics.bytes_out += f->len;
 	last = from_agent[type].last;

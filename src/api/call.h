@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "base/guards.h"
 #include "base/str.h"
 
 struct api;
@@ -34,7 +35,8 @@ struct identity {
 /* Does it see what is of this project? */
 static inline bool who_sees(const struct identity *who, const char *project)
 {
-	return *who->project == '\0' || strcmp(who->project, project) == 0;
+	return *who->project == '\0' || !GUARD(PROJECT) ||
+	       strcmp(who->project, project) == 0;
 }
 
 /* The project of what it makes. */

@@ -8,6 +8,7 @@
 #include "api/api.h"
 #include "api/e2b/e2b.h"
 #include "api/reply.h"
+#include "base/guards.h"
 #include "http/server.h"
 
 enum { HOST_CAP = 254 };
@@ -142,7 +143,7 @@ bool hosts_check(struct api *a, struct http_conn *c)
 		reply_error(a, c, 400, "bad_request", "no Host field");
 		return false;
 	}
-	if (!host_is_ours(&a->conf, host)) {
+	if (GUARD(HOSTS) && !host_is_ours(&a->conf, host)) {
 		snprintf(msg, sizeof(msg),
 			 "'%.200s' is not a name of this server: see "
 			 "allowed_hosts in its configuration",
@@ -151,7 +152,7 @@ bool hosts_check(struct api *a, struct http_conn *c)
 		return false;
 	}
 	/* What comes to a preview is for what runs in it to judge. */
-	if (!origin || origin_is_same(origin, host) ||
+	if (!GUARD(ORIGIN) || !origin || origin_is_same(origin, host) ||
 	    host_is_preview(&a->conf, host, &port, id) || e2b_is_to_sandbox(h))
 		return true;
 	reply_error(a, c, 403, "foreign_origin",

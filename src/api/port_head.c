@@ -13,6 +13,7 @@
 #include "api/api.h"
 #include "api/hosts.h"
 #include "base/auto.h"
+#include "base/guards.h"
 #include "http/target.h"
 
 /* RFC 9110, 7.6.1, and what is set anew. */
@@ -113,6 +114,8 @@ bool port_cookie_counts(const struct http_head *h)
 	const char *site = http_header(h, "sec-fetch-site");
 	const char *mode = http_header(h, "sec-fetch-mode");
 
+	if (!GUARD(SITE))
+		return true;
 	if (origin && (!host || !origin_is_same(origin, host)))
 		return false;
 	if (!site || strcasecmp(site, "same-origin") == 0 ||
@@ -267,7 +270,7 @@ void port_request_head(struct buf *out, const struct http_head *h,
 /* A cookie of our name would be taken for a token of ours. */
 static bool sets_our_cookie(const struct http_field *f)
 {
-	return strcasecmp(f->name, "set-cookie") == 0 &&
+	return GUARD(COOKIE) && strcasecmp(f->name, "set-cookie") == 0 &&
 	       strncasecmp(f->value + strspn(f->value, " \t"), PRODUCT "_",
 			   strlen(PRODUCT "_")) == 0;
 }
@@ -320,7 +323,7 @@ void port_answer_fields(const struct http_head *h, const struct port_way *way,
 						      : h->field[i].value };
 	}
 	/* Its scripts may run, but not as scripts of our origin. */
-	if (!way->by_host)
+	if (GUARD(CSP) && !way->by_host)
 		out[n++] = (struct http_field){
 			"Content-Security-Policy",
 			"sandbox allow-scripts allow-forms allow-popups "

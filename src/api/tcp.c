@@ -9,6 +9,7 @@
 #include "api/api.h"
 #include "api/routes.h"
 #include "base/auto.h"
+#include "base/guards.h"
 #include "http/tls.h"
 
 enum {
@@ -110,7 +111,8 @@ static int check_conf(const struct conf *c, const union address *addr,
 	if (*c->domain && !domain_ok(c->domain))
 		return err_set(e, EINVAL, "domain = %s is not a host name",
 			       c->domain);
-	if (!is_loopback(addr) && !*c->tls_cert && !c->listen_insecure)
+	if (GUARD(PLAIN) && !is_loopback(addr) && !*c->tls_cert &&
+	    !c->listen_insecure)
 		return err_set(e, EINVAL,
 			       "listen = %s is open to other hosts without "
 			       "TLS: set tls_cert and tls_key, or, behind a "

@@ -77,6 +77,7 @@ struct conf {
 	char log_level[8];
 #ifdef WALLS_TEST
 	char wall_off[32]; /* the one wall a test takes away */
+	char guard_off[32];
 #endif
 };
 

@@ -9,6 +9,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/guards.h"
+
 enum { CAP_MAX = 64 };
 
 int privs_find_user(const char *name, const char *key, uid_t *uid, gid_t *gid,
@@ -65,7 +67,7 @@ int privs_drop(uid_t uid, gid_t gid, const gid_t *groups, size_t n_groups,
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
 		return err_sys(e, "set no_new_privs");
 #ifndef SANITIZED
-	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
+	if (prctl(PR_SET_DUMPABLE, !GUARD(UNDUMPABLE), 0, 0, 0) < 0)
 		return err_sys(e, "make undumpable");
 #endif
 	/* The change of ids has cleared what the supervisor had set. */

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/auto.h"
+#include "base/guards.h"
 #include "gate/dial.h"
 
 enum { MAPPED_BITS = 96 };
@@ -178,7 +179,7 @@ const char *address_forbidden(const struct in6_addr *a)
 	static const struct in6_addr nat64 = { .s6_addr = { 0x00, 0x64, 0xff,
 							    0x9b } };
 	struct in6_addr inner;
-	const char *why = listed(a);
+	const char *why = GUARD(ADDRESSES) ? listed(a) : NULL;
 
 	if (why)
 		return why;
@@ -187,5 +188,6 @@ const char *address_forbidden(const struct in6_addr *a)
 		address_map(&inner, a->s6_addr + 12);
 		return address_forbidden(&inner);
 	}
-	return is_ours(a) ? "an address of this host" : NULL;
+	return GUARD(OWNADDRESS) && is_ours(a) ? "an address of this host"
+					       : NULL;
 }

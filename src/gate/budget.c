@@ -19,6 +19,7 @@
 
 #include "base/auto.h"
 #include "base/clock.h"
+#include "base/guards.h"
 #include "base/log.h"
 #include "gate/model.h"
 #include "gate/record.h"
@@ -475,7 +476,7 @@ enum budget_answer budget_begin(struct budget_hold *h, struct box *b,
 		enum limit l = full_limit(&x->v[slot], &b->state->budgets[slot],
 					  model != NULL);
 
-		if (l < LIMITS && !h->granted)
+		if (GUARD(BUDGET) && l < LIMITS && !h->granted)
 			return over(h, slot, l, e);
 	}
 	open_hold(h, model);

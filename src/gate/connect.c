@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/guards.h"
 #include "gate/flow.h"
 #include "gate/hello.h"
 #include "gate/leaf.h"
@@ -260,9 +261,10 @@ void connect_start(struct flow *f, const struct http_head *h)
 	if (h->body != HTTP_NO_BODY || place_read(&f->place, h->authority, 0))
 		refusal_set(&r, REFUSE_BAD,
 			    "the request is malformed: CONNECT HOST:PORT");
-	else if (host && (place_read(&other, host, f->place.port) ||
-			  other.port != f->place.port ||
-			  strcmp(other.host, f->place.host) != 0))
+	else if (GUARD(AGREE) && host &&
+		 (place_read(&other, host, f->place.port) ||
+		  other.port != f->place.port ||
+		  strcmp(other.host, f->place.host) != 0))
 		refusal_set(&r, REFUSE_BAD,
 			    "the request is malformed: CONNECT and Host do "
 			    "not agree");
@@ -307,6 +309,8 @@ static bool is_address(const char *host)
 /* Which server, as far as the hello says it. An address has no name. */
 static bool name_agrees(const struct flow *f, const char *sni)
 {
+	if (!GUARD(SNI))
+		return true;
 	if (!*sni)
 		return is_address(f->place.host);
 	return !f->bound || strcmp(sni, f->place.host) == 0;
@@ -322,7 +326,7 @@ static void tls_decide(struct flow *f, bool hidden)
 		refusal_policy(&r, f->box, &q, &tls);
 		pass_denied(f, "tunnel", &q, &tls, &r);
 		refuse_tls(f, &r);
-	} else if (tls.verdict == VERDICT_LOOK || hidden ||
+	} else if (tls.verdict == VERDICT_LOOK || (GUARD(ECH) && hidden) ||
 		   pass_needs_look(f, f->place.host, f->place.port)) {
 		inspect(f);
 	} else if (f->pass.state == PASS_OPEN) {

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/auto.h"
+#include "base/guards.h"
 
 /*
  * What nobody allows passes while observing. Of https that is not seen yet,
@@ -76,6 +77,8 @@ struct ruling box_decide(const struct box *b, const struct request *q)
 
 	grant(b, q, &out);
 	observe(b, q, &out);
+	if (!GUARD(POLICY) && out.verdict == VERDICT_DENY)
+		out.verdict = VERDICT_ALLOW;
 	return out;
 }
 
@@ -85,7 +88,7 @@ bool box_knows_host(const struct box *b, const char *host, uint16_t port)
 	int r = 0;
 	unsigned i;
 
-	if (b->flags & GATE_OBSERVE)
+	if (b->flags & GATE_OBSERVE || !GUARD(NAMES))
 		return true;
 	for (i = 0; i < b->n_parts && r == 0; i++)
 		if (!is_grants(&b->parts[i]))

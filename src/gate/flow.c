@@ -15,6 +15,7 @@
 
 #include "base/auto.h"
 #include "base/clock.h"
+#include "base/guards.h"
 #include "gate/hello.h"
 #include "gate/names.h"
 
@@ -114,7 +115,7 @@ static void on_time(struct timer *t)
 /* Set for each message, so the timer itself is only moved when it must. */
 void flow_deadline(struct flow *f, uint64_t ms)
 {
-	uint64_t at = ms ? clock_boot_ms() + ms : 0;
+	uint64_t at = ms && GUARD(DEADLINES) ? clock_boot_ms() + ms : 0;
 
 	f->deadline_ms = at;
 	if (at && (!f->timer.slot || f->timer.at_ms > at))
@@ -385,7 +386,7 @@ void flows_accept(struct box *b, struct io *io)
 	int i, fd;
 
 	for (i = 0; i < ACCEPT_BATCH; i++) {
-		if (b->n_flows >= BOX_FLOWS_MAX ||
+		if ((GUARD(FLOWS) && b->n_flows >= BOX_FLOWS_MAX) ||
 		    b->gate->n_flows >= FLOWS_MAX) {
 			wait_for_room(b);
 			return;

@@ -9,6 +9,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "base/guards.h"
+
 enum {
 	RECORD_HEAD = 5,
 	RECORD_HANDSHAKE = 22,
@@ -70,7 +72,8 @@ static bool read_sni(struct hello *h, struct cursor ext)
 
 	if (h->sni[0] || !sub(&ext, 2, &list) || ext.n > 0 ||
 	    !get(&list, 1, &kind) || kind != NAME_HOST ||
-	    !sub(&list, 2, &name) || list.n > 0 || name.n == 0)
+	    !sub(&list, 2, &name) || (GUARD(HELLO) && list.n > 0) ||
+	    name.n == 0)
 		return false;
 	/* A dot at the end is no part of a name here (RFC 6066, 3). */
 	return name.p[name.n - 1] != '.' &&

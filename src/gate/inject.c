@@ -8,6 +8,7 @@
 
 #include "base/auto.h"
 #include "base/clock.h"
+#include "base/guards.h"
 #include "gate/oauth.h"
 #include "gate/opened.h"
 #include "gate/record.h"
@@ -78,7 +79,7 @@ const struct scan_set *inject_canaries(struct box *b)
 {
 	const struct scan_set *s = words_of(b)->canaries;
 
-	return scan_set_empty(s) ? NULL : s;
+	return !GUARD(CANARY) || scan_set_empty(s) ? NULL : s;
 }
 
 static void put_place(struct buf *b, const char *name, const struct request *r)
@@ -306,7 +307,7 @@ static int refuse_placeholders(struct inject *j, const struct pick *picks,
 	unsigned i;
 	int label;
 
-	if (scan_set_empty(set))
+	if (!GUARD(PLACEHOLDER) || scan_set_empty(set))
 		return 0;
 	own_target(j, picks, n, &target);
 	label = look(set, buf_str(&target));
@@ -367,8 +368,9 @@ static int make(struct inject *j, struct injecting *x, const struct pick *picks,
 	j->fields = x->made.fields;
 	j->new_target =
 		buf_len(&x->made.target) ? buf_str(&x->made.target) : NULL;
-	j->identity = true;
-	set_mask(j, &x->made);
+	j->identity = GUARD(IDENTITY);
+	if (GUARD(MASK))
+		set_mask(j, &x->made);
 	return 0;
 }
 

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/guards.h"
 #include "gate/flow.h"
 #include "http/target.h"
 
@@ -52,7 +53,7 @@ static struct ruling decide(struct flow *f)
 	struct request q = p->request;
 	char kept[HTTP_TARGET_MAX + 1];
 
-	if (!p->head || !p->head->slashes)
+	if (!GUARD(SLASHES) || !p->head || !p->head->slashes)
 		return r;
 	http_path_kept(p->head->sent, kept);
 	q.path = kept;
@@ -206,7 +207,7 @@ static void find_way(struct flow *f)
 	if (http_stream_is_open(&f->outside) && !f->outside_named &&
 	    f->outside_scheme == q->scheme &&
 	    f->outside_place.port == q->port &&
-	    strcmp(f->outside_place.host, q->host) == 0)
+	    (strcmp(f->outside_place.host, q->host) == 0 || !GUARD(REUSE)))
 		open_now(f);
 	else
 		pass_redial(f);
@@ -413,7 +414,7 @@ bool pass_review(struct flow *f, struct refusal *r)
 	struct pass *p = &f->pass;
 	enum verdict before = p->ruling.verdict;
 
-	if (p->state == PASS_NONE)
+	if (p->state == PASS_NONE || !GUARD(REVIEW))
 		return true;
 	p->ruling = decide(f);
 	/* A tunnel that somebody should look into now is none any more; what

@@ -11,6 +11,7 @@
 #include <strings.h>
 
 #include "base/auto.h"
+#include "base/guards.h"
 
 /* RFC 9110, 7.6.1, and what is set anew. */
 static const char *const per_connection[] = {
@@ -18,10 +19,11 @@ static const char *const per_connection[] = {
 	"upgrade",    "content-length", NULL,
 };
 
-static const char *const not_outside[] = {
-	"host",      "expect", /* answered by us */
-	"forwarded", "via",    "http2-settings", NULL,
-};
+static const char *const said_by_us[] = { "host", "expect", NULL };
+
+/* Of other connections than ours. */
+static const char *const not_outside[] = { "forwarded", "via", "http2-settings",
+					   NULL };
 
 /* Another protocol, that has no way through here. */
 static const char *const not_inside[] = { "alt-svc", NULL };
@@ -103,7 +105,7 @@ static bool place_of_proxy(struct flow *f, const struct http_head *h,
 
 	if (place_read(&f->place, h->authority, 80) < 0)
 		return bad(r, "bad host in the target");
-	if (host &&
+	if (host && GUARD(AGREE) &&
 	    (place_read(&field, host, 80) < 0 || !same(&field, &f->place)))
 		return bad(r, "the target and Host do not agree");
 	return true;
@@ -125,7 +127,8 @@ static bool place_of_host(struct flow *f, const struct http_head *h,
 		return bad(r, "bad Host field");
 	if (field.port != port)
 		return bad(r, "Host has another port than the connection");
-	if (f->bound && strcmp(field.host, f->place.host) != 0) {
+	if (GUARD(BOUND) && f->bound &&
+	    strcmp(field.host, f->place.host) != 0) {
 		refusal_set(r, REFUSE_HOST,
 			    "the connection is to %.254s, and Host says "
 			    "%.254s: they must agree",
@@ -144,13 +147,13 @@ static bool check_method(const struct http_head *h, struct refusal *r)
 	for (s = h->method; *s; s++)
 		if (islower((unsigned char)*s))
 			return bad(r, "methods are written in capitals");
-	if (in(no_methods, h->method)) {
+	if (GUARD(METHODS) && in(no_methods, h->method)) {
 		refusal_set(r, REFUSE_METHOD, "%s does not pass the gate",
 			    h->method);
 		return false;
 	}
 	for (i = 0; i < h->n_fields; i++)
-		if (overrides_something(h->field[i].name)) {
+		if (GUARD(OVERRIDES) && overrides_something(h->field[i].name)) {
 			refusal_set(r, REFUSE_BAD,
 				    "%.40s does not pass the gate: send the "
 				    "method, or the path, itself",
@@ -184,9 +187,10 @@ bool request_check(struct flow *f, const struct http_head *h, bool *own,
 
 static bool is_per_connection(const struct http_head *h, const char *name)
 {
-	return in(per_connection, name) ||
-	       strncasecmp(name, "proxy-", 6) == 0 ||
-	       http_has_token(h, "connection", name);
+	if (in(per_connection, name))
+		return true;
+	return GUARD(HOP) && (strncasecmp(name, "proxy-", 6) == 0 ||
+			      http_has_token(h, "connection", name));
 }
 
 static bool is_replaced(const struct inject *j, const char *name)
@@ -202,14 +206,16 @@ static bool is_replaced(const struct inject *j, const char *name)
 static bool passes_out(const struct pass *p, const struct http_field *f,
 		       bool identity)
 {
-	if (is_per_connection(p->head, f->name) || in(not_outside, f->name) ||
-	    strncasecmp(f->name, "x-forwarded-", 12) == 0)
+	if (is_per_connection(p->head, f->name) || in(said_by_us, f->name))
+		return false;
+	if (GUARD(FORWARDED) && (in(not_outside, f->name) ||
+				 strncasecmp(f->name, "x-forwarded-", 12) == 0))
 		return false;
 	/* Both agree on compression: what cannot be read is not masked. */
 	if (identity && (strcasecmp(f->name, "accept-encoding") == 0 ||
 			 strcasecmp(f->name, "sec-websocket-extensions") == 0))
 		return false;
-	return !is_replaced(&p->inject, f->name);
+	return !GUARD(OWNFIELD) || !is_replaced(&p->inject, f->name);
 }
 
 /* Not buf_printf(): there are many of them. */

@@ -12,6 +12,7 @@
 #include <strings.h>
 
 #include "base/auto.h"
+#include "base/guards.h"
 #include "http/target.h"
 
 /* Fields that mean something to us and must not come twice. */
@@ -50,8 +51,10 @@ int http_scan_head(struct http_scan *s, const char *p, size_t n,
 			return refuse(why, 431, "the head is too long");
 		if (after_cr != (c == '\n'))
 			return refuse(why, 400, "a line must end in CR LF");
-		if ((c < 0x20 && c != '\t' && c != '\r' && c != '\n') ||
-		    c == 0x7f)
+		/* A NUL would end a string: never without this check. */
+		if (((c < 0x20 && c != '\t' && c != '\r' && c != '\n') ||
+		     c == 0x7f) &&
+		    (GUARD(CONTROL) || c == '\0'))
 			return refuse(why, 400, "control byte in the head");
 		if (c == '\n' && s->at - s->line == 1) {
 			if (s->line == 0)
@@ -183,7 +186,7 @@ static int check_singles(const struct http_head *h, const char **why)
 		for (k = 0; k < ARRAY_LEN(singles); k++) {
 			if (strcasecmp(h->field[i].name, singles[k]) != 0)
 				continue;
-			if (seen & (1U << k))
+			if (GUARD(SINGLES) && seen & (1U << k))
 				return refuse(why, 400,
 					      "repeated header field");
 			seen |= 1U << k;
@@ -216,7 +219,7 @@ static int parse_framing(struct http_head *h, const char **why)
 
 	h->body = HTTP_NO_BODY;
 	h->length = 0;
-	if (length && coding)
+	if (GUARD(FRAMING) && length && coding)
 		return refuse(why, 400,
 			      "Content-Length and Transfer-Encoding together");
 	if (coding && h->minor == 0)

@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/guards.h"
+
 static bool is_alnum(unsigned char c)
 {
 	return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') ||
@@ -97,7 +99,7 @@ int http_target_split(const char *target, char *path, const char **query)
 		path[n++] = (char)c;
 	}
 	path[n] = '\0';
-	if (!segments_ok(path) || !http_is_utf8(path, n))
+	if ((GUARD(ROUTES) && !segments_ok(path)) || !http_is_utf8(path, n))
 		return -EINVAL;
 	*query = *s ? s + 1 : s;
 	return check_query(*query);
@@ -158,7 +160,8 @@ int http_target_proxy(const char *target, char *path, char *sent,
 		s += coded ? 2 : 0;
 	}
 	path[n] = sent[len] = '\0';
-	if (!segments_ok(path) || !reads_once(path) || !http_is_utf8(path, n))
+	if ((GUARD(PATHS) && (!segments_ok(path) || !reads_once(path))) ||
+	    !http_is_utf8(path, n))
 		return -EINVAL;
 	*query = *s ? s + 1 : s;
 	return check_query(*query);

