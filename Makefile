@@ -70,7 +70,7 @@ BIN     := $(foreach p,$(DYN),$(B)/bin/$(NAME_$(p))) \
 all: $(BIN) ##            build everything into build/bin
 .SECONDARY:
 .DELETE_ON_ERROR:
-.PHONY: all unit help deps up test test-guest lint bench bench-idle soak chaos escape escape-long escape-peers \
+.PHONY: all unit help deps up test test-guest lint bench bench-idle soak chaos escape escape-long escape-mutations escape-peers \
 	fuzz fuzz-bin fuzz-replay fuzz-coverage analyze man install uninstall clean tidy
 
 help: ##           this list
@@ -195,6 +195,9 @@ test-guest: all ##     the same product in a Debian 12 guest with systemd (QEMU)
 escape: ##         posture, escape tests, and what breaks without each wall
 	@tools/deps.sh install build run test
 	@tests/run escape
+escape-mutations: ## every attack without each wall, each check (20 minutes)
+	@ESCAPE_MUTATIONS=1 $(if $(RECORD),RECORD=1) tests/run --workers 1 escape/guards
+	@ESCAPE_MUTATIONS=1 $(if $(RECORD),RECORD=1) tests/run --workers 1 escape/mutations
 escape-long: ##    the same with those that take minutes
 	@ESCAPE_LONG=1 tests/run escape
 escape-peers: all $(B)/probe ##   the same attacks under bubblewrap, podman, runsc

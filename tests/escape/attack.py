@@ -83,7 +83,7 @@ def probe(i, box, names=("all",), sudo=False, timeout=120, **params):
     p = i.cli("exec", box, "--", *argv(names, sudo, params), timeout=timeout)
     found = {}
     for line in p.out.splitlines():
-        m = re.match(r"([A-G]\d+) (HELD|BROKEN|OBSERVED|SKIP)[ (]?(.*)$", line)
+        m = re.match(r"([A-K]\d+) (HELD|BROKEN|OBSERVED|SKIP)[ (]?(.*)$", line)
         if m:
             detail = m[3][:-1] if m[2] == "SKIP" else m[3]
             found[m[1]] = Verdict(m[2], detail)

@@ -497,6 +497,34 @@ static void b20(void)
 	close(fd);
 }
 
+/*
+ * E3: a directory and a link to `target` change places, as often as they can,
+ * while the host works on what is in there.
+ */
+static void e3(void)
+{
+	const char *target = param("target");
+	time_t end = time(NULL) + param_num("seconds", 3);
+	long n = 0;
+
+	if (!target) {
+		skip("needs target=PATH");
+		return;
+	}
+	(void)!mkdir("swap", 0755);
+	(void)!mkdir("swap/d", 0755);
+	(void)!symlink(target, "swap/l");
+	while (time(NULL) < end) {
+		int fd = open("swap/d/f", O_CREAT | O_WRONLY | O_CLOEXEC, 0644);
+
+		close(fd);
+		for (int i = 0; i < 1000; i++)
+			n += renameat2(AT_FDCWD, "swap/d", AT_FDCWD, "swap/l",
+				       RENAME_EXCHANGE) == 0;
+	}
+	observed("%ld times", n);
+}
+
 const struct row rows_files[] = {
 	{ "B1", "mount, umount, pivot_root, chroot", b1, 0, 0 },
 	{ "B2", "the new mount calls", b2, 0, 0 },
@@ -515,5 +543,6 @@ const struct row rows_files[] = {
 	{ "B18", "locks on a shared file", b18, BY_NAME, 600 },
 	{ "B19", "the image through the page cache", b19, 0, 0 },
 	{ "B20", "the image through a private mapping", b20, 0, 60 },
+	{ "E3", "a directory and a link change places", e3, BY_NAME, 120 },
 	{ 0 },
 };

@@ -28,8 +28,8 @@
 #include <unistd.h>
 
 static const struct row *const groups[] = {
-	rows_identity, rows_files,   rows_cgroups,
-	rows_kernel,   rows_sockets, rows_network,
+	rows_identity, rows_files,   rows_cgroups, rows_kernel,
+	rows_sockets,  rows_network, rows_limits,
 };
 
 static char **args;

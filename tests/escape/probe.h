@@ -35,7 +35,7 @@ struct row {
 
 /* Each ends with an empty row. */
 extern const struct row rows_identity[], rows_files[], rows_cgroups[],
-	rows_kernel[], rows_sockets[], rows_network[];
+	rows_kernel[], rows_sockets[], rows_network[], rows_limits[];
 
 /* key=value of the command line; NULL or `other` without it. */
 const char *param(const char *key);

@@ -20,7 +20,7 @@ from harness import SLOW
 
 ROWS = attack.rows()
 # Rows that need more than `all`: their own tests are below.
-OWN_TEST = {"B18", "D24", "F1", "F2", "F9", "G11"}
+OWN_TEST = {"B18", "D24", "E3", "E17", "F1", "F2", "F9", "G11"}
 # Not for this identity; the other one's verdict counts.
 ONLY_USER = {"D26"}
 MIB = 1 << 20
@@ -401,6 +401,9 @@ class Ends(harness.Case):
 
     def test_F9_more_disk(self):
         self.limit("F9", disk_mb=32)
+
+    def test_E17_more_disk_by_other_ways(self):
+        self.limit("E17", disk_mb=32)
 
 
 class Door(harness.Case):

@@ -1,0 +1,256 @@
+/*
+ * Group F, and E17: what a sandbox can use up besides memory, processes and
+ * disk (cgroups.c). A row is a process: what it took goes with it.
+ */
+#include "probe.h"
+
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <linux/ioprio.h>
+#include <linux/sched.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/inotify.h>
+#include <sys/ioctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#ifndef SO_PEERPIDFD
+#define SO_PEERPIDFD 77
+#endif
+
+enum {
+	FILES_MOST = 65536,
+	PTYS_MOST = 64,
+	WATCHERS_MOST = 8192,
+	TIMERS_MOST = 300000,
+	ORPHANS = 300,
+};
+
+/* ---- descriptors and terminals ---- */
+
+static void f4(void)
+{
+	struct rlimit now, more;
+	int n = 0, fd;
+
+	if (getrlimit(RLIMIT_NOFILE, &now) < 0) {
+		gap("getrlimit: %s", errno_name(errno));
+		return;
+	}
+	wall(now.rlim_max <= FILES_MOST, "%llu descriptors may be open",
+	     (unsigned long long)now.rlim_max);
+	more = (struct rlimit){ now.rlim_max + 1, now.rlim_max + 1 };
+	REFUSED("a higher limit", setrlimit(RLIMIT_NOFILE, &more), EPERM);
+	now.rlim_cur = now.rlim_max;
+	(void)!setrlimit(RLIMIT_NOFILE, &now);
+	while (n <= FILES_MOST && (fd = dup(0)) >= 0)
+		n++;
+	wall(n < FILES_MOST, "%d descriptors were opened", n);
+}
+
+static void f6(void)
+{
+	int n = 0, fd;
+
+	while (n <= PTYS_MOST &&
+	       (fd = open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC)) >= 0)
+		n++;
+	wall(n > 0, "no terminal can be had: %s", errno_name(errno));
+	wall(n <= PTYS_MOST, "%d terminals, and more", n);
+}
+
+/* ---- what the kernel counts by user ---- */
+
+static void f7(void)
+{
+	struct rlimit r;
+	int n = 0;
+
+	while (n < WATCHERS_MOST && inotify_init1(IN_CLOEXEC) >= 0)
+		n++;
+	wall(n < WATCHERS_MOST, "%d watchers of files", n);
+	wall(getrlimit(RLIMIT_MSGQUEUE, &r) == 0 && r.rlim_max <= 819200,
+	     "message queues have no limit");
+	wall(getrlimit(RLIMIT_MEMLOCK, &r) == 0 && r.rlim_max <= 8 << 20,
+	     "locked memory has no limit");
+	/* Timers and signals that wait, together. */
+	wall(getrlimit(RLIMIT_SIGPENDING, &r) == 0 && r.rlim_max <= TIMERS_MOST,
+	     "timers have no limit");
+}
+
+/* ---- the processor ---- */
+
+static void f11(void)
+{
+	struct sched_param first = { .sched_priority = 1 };
+	/* struct sched_attr; its header and libc's do not go together */
+	struct {
+		uint32_t size, sched_policy;
+		uint64_t sched_flags;
+		uint32_t sched_nice, sched_priority;
+		uint64_t sched_runtime, sched_deadline, sched_period;
+	} deadline = { .size = sizeof(deadline),
+		       .sched_policy = SCHED_DEADLINE,
+		       .sched_runtime = 900000000,
+		       .sched_deadline = 1000000000,
+		       .sched_period = 1000000000 };
+
+	REFUSED("SCHED_FIFO", sched_setscheduler(0, SCHED_FIFO, &first), EPERM);
+	REFUSED("SCHED_RR", sched_setscheduler(0, SCHED_RR, &first), EPERM);
+	REFUSED("SCHED_DEADLINE", syscall(SYS_sched_setattr, 0, &deadline, 0),
+		EPERM);
+	REFUSED("nice -20", setpriority(PRIO_PROCESS, 0, -20), EACCES, EPERM);
+	REFUSED("first on the disk",
+		syscall(SYS_ioprio_set, IOPRIO_WHO_PROCESS, 0,
+			IOPRIO_PRIO_VALUE(IOPRIO_CLASS_RT, 0)),
+		EPERM);
+}
+
+/* Answered by the filter, which knows no error; the kernel would. */
+static void f10(void)
+{
+	wall(syscall(SYS_syncfs, -1) == 0, "syncfs reaches the host's disks");
+}
+
+/* ---- the dead ---- */
+
+/* Zombies whose parent is the first process. */
+static int forgotten(void)
+{
+	char path[64], text[512], *end, state;
+	int pid, parent, n = 0;
+
+	for (pid = 2; pid < 32768; pid++) {
+		snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+		if (slurp(path, text, sizeof(text)) <= 0)
+			continue;
+		end = strrchr(text, ')');
+		if (end && sscanf(end + 1, " %c %d", &state, &parent) == 2)
+			n += state == 'Z' && parent == 1;
+	}
+	return n;
+}
+
+static void f18(void)
+{
+	int i, status;
+
+	for (i = 0; i < ORPHANS; i++) {
+		pid_t pid = fork();
+
+		if (pid == 0)
+			_exit(fork() == 0 ? 0 : 1);
+		if (pid > 0)
+			waitpid(pid, &status, 0);
+	}
+	for (i = 0; i < 50 && forgotten() > 0; i++)
+		usleep(100000);
+	wall(forgotten() == 0, "%d dead processes are never taken away",
+	     forgotten());
+}
+
+/* ---- ways around the limit of the disk ---- */
+
+/* How many MiB go into it. */
+static long fill(int fd, long most)
+{
+	static char mib[1 << 20];
+	long i;
+
+	memset(mib, 0x5a, sizeof(mib));
+	for (i = 0; fd >= 0 && i < most;) {
+		ssize_t n = write(fd, mib, sizeof(mib));
+
+		if (n < 0)
+			break;
+		i += n == sizeof(mib);
+	}
+	return fd < 0 ? most : i;
+}
+
+static void e17(void)
+{
+	long mb = param_num("disk_mb", 0), n;
+	struct fsxattr x = { .fsx_projid = 4242 };
+	int fd, gone;
+
+	if (mb <= 0) {
+		skip("needs disk_mb=LIMIT");
+		return;
+	}
+	fd = open("probe-e17", O_CREAT | O_TRUNC | O_RDWR | O_CLOEXEC, 0600);
+	if (fd < 0) {
+		gap("open: %s", errno_name(errno));
+		return;
+	}
+	REFUSED("another project id", ioctl(fd, FS_IOC_FSSETXATTR, &x), EINVAL,
+		ENOTTY, EOPNOTSUPP, EPERM);
+	REFUSED("a reservation",
+		fallocate(fd, FALLOC_FL_KEEP_SIZE, 0, (off_t)(mb + 64) << 20),
+		EDQUOT, ENOSPC, EOPNOTSUPP);
+	close(fd);
+	unlink("probe-e17");
+	fd = open(".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	n = fill(fd, mb + 32);
+	wall(fd < 0 || n < mb + 32, "%ld MiB in a file without a name", n);
+	if (fd >= 0)
+		close(fd);
+	gone = open("probe-e17", O_CREAT | O_RDWR | O_CLOEXEC, 0600);
+	unlink("probe-e17");
+	n = fill(gone, mb + 32);
+	wall(n < mb + 32, "%ld MiB in a file that was removed", n);
+	close(gone);
+}
+
+/* ---- group K: who is at the other end of a socket of ours ---- */
+
+static void k6(void)
+{
+	struct sockaddr_un a = { .sun_family = AF_UNIX,
+				 .sun_path = "\0carrel-sudo" };
+	int s = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), fd = -1;
+	socklen_t n = sizeof(fd);
+
+	if (connect(s, (struct sockaddr *)&a,
+		    offsetof(struct sockaddr_un, sun_path) +
+			    sizeof("carrel-sudo")) < 0) {
+		skip("no sudo here");
+		return;
+	}
+	if (getsockopt(s, SOL_SOCKET, SO_PEERPIDFD, &fd, &n) < 0) {
+		good();
+		close(s);
+		return;
+	}
+	REFUSED("its descriptors", syscall(SYS_pidfd_getfd, fd, 0, 0), EPERM,
+		ENOSYS);
+	REFUSED("its namespaces", syscall(SYS_setns, fd, CLONE_NEWNS), EPERM);
+	/* Root's would arrive, and the first process of all takes none. */
+	if (geteuid() != 0)
+		REFUSED("its end",
+			syscall(SYS_pidfd_send_signal, fd, SIGTERM, NULL, 0),
+			EPERM);
+	close(fd);
+	close(s);
+}
+
+const struct row rows_limits[] = {
+	{ "E17", "more disk by other ways", e17, BY_NAME, 300 },
+	{ "F4", "all descriptors", f4, 0, 0 },
+	{ "F6", "all terminals", f6, 0, 0 },
+	{ "F7", "watchers, queues, timers", f7, 0, 0 },
+	{ "F10", "disks of the host by sync", f10, 0, 0 },
+	{ "F11", "before others on the processor", f11, 0, 0 },
+	{ "F18", "the dead that nobody buries", f18, 0, 20 },
+	{ "K6", "the agent by its socket", k6, 0, 0 },
+	{ 0 },
+};
