@@ -6,7 +6,8 @@ and the tables of docs/security.md that are made of it.
 	matrix.py --write	puts them into docs/security.md
 
 `make escape-mutations` compares a run with the record; with RECORD=1 it is
-written anew. A line: "wall seccomp user A1 A2", "guard policy - G9 H2".
+written anew. A line: "wall seccomp user A1 A2~", "guard policy - G9 H2"; "~": it was
+seen to be missing, and something else refused the attack.
 """
 
 import os
@@ -50,7 +51,7 @@ HELD_BY_OTHERS = {
 
 
 def sort_key(row):
-    return row[0], int(row[1:])
+    return row[0], int(row[1:].rstrip("~"))
 
 
 def names(kind):
@@ -60,7 +61,7 @@ def names(kind):
 
 
 def load():
-    """{(kind, name, who): rows}"""
+    """{(kind, name, who): rows}, with their marks"""
     found = {}
     with open(RECORD) as f:
         for line in f:
@@ -87,14 +88,24 @@ def record(kind, name, who, rows):
     os.rename(RECORD + ".new", RECORD)
 
 
+def plain(rows):
+    return {row.rstrip("~") for row in rows}
+
+
 def behind(found):
-    """{row: the walls and guards whose absence it notices}"""
+    """{row: {wall or guard whose absence it notices: does an attack work?}}"""
     out = {}
     for (_, name, _), rows in found.items():
         for row in rows:
-            if name not in out.setdefault(row, []):
-                out[row].append(name)
+            seen = out.setdefault(row.rstrip("~"), {})
+            seen[name] = seen.get(name, False) or not row.endswith("~")
     return out
+
+
+def shown(rows):
+    """Of a table: what works is in bold."""
+    return " ".join(r[:-1] if r.endswith("~") else f"**{r}**" for r in rows) \
+        or "-"
 
 
 def titles():
@@ -108,7 +119,7 @@ def tables():
     found = load()
     walls = ["| without | broken as the user | broken by sudo |", "|---|---|---|"]
     for name in names("wall"):
-        sides = [" ".join(found.get(("wall", name, who), ())) or "-"
+        sides = [shown(found.get(("wall", name, who), ()))
                  for who in ("user", "root")]
         if sides[0] == sides[1]:
             sides[1] = "the same"
@@ -120,7 +131,9 @@ def tables():
     rows = ["| row | attack | held by | n |", "|---|---|---|---|"]
     title, by = titles(), behind(found)
     for row in sorted({*by, *HELD_BY_OTHERS}, key=sort_key):
-        held = " ".join(f"`{n}`" for n in by.get(row, ())) or HELD_BY_OTHERS[row]
+        held = " ".join(f"**`{n}`**" if works else f"`{n}`"
+                        for n, works in by.get(row, {}).items())
+        held = held or HELD_BY_OTHERS[row]
         rows.append(f"| {row} | {title[row]} | {held} | "
                     f"{len(by.get(row, ())) or '-'} |")
     return {"walls": walls, "guards": guards, "rows": rows}

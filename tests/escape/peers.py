@@ -33,7 +33,10 @@ MIB = 1 << 20
 LIMITS = {"pids": 64, "mem_mb": 64, "disk_mb": 32}
 LIMITED = ("F1", "F2", "F9")
 LEFT_OUT = {"D24": "random calls are not for machines without our walls",
-            "G11": "the ports of a door that only Carrel has"}
+            "E3": "a race with the host's part in Carrel",
+            "E17": "as F9, by other ways",
+            "G11": "the ports of a door that only Carrel has",
+            "K6": "an agent that only Carrel has"}
 # Rows about things of the host: a breach is one, whatever kernel. Of A11 the ids
 # are the kernel's, the signal to a process of the host is not.
 OF_THE_HOST = {"A10", "A11", "B8", "B10", "B18", "C5", "D23", "F1", "F2", "F9",
