@@ -225,6 +225,7 @@ bench-idle: all $(BENCH) ##     only its part with 1000 idle sandboxes
 # main() of our own gives each target what its corpus has.
 FUZZ_SECONDS ?= 60
 FUZZ    := $(patsubst tests/fuzz/%_fuzz.c,%,$(wildcard tests/fuzz/*_fuzz.c))
+FUZZ_API := api relay # those that need the whole program
 FUZZ_FLAGS_fuzz := -O1 -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all
 FUZZ_FLAGS_cov  := -O0 -fsanitize=fuzzer-no-link -fprofile-instr-generate -fcoverage-mapping
 FUZZ_LINK_fuzz  := -fsanitize=fuzzer,address,undefined
@@ -236,17 +237,23 @@ build-$(1)/obj/%.o: %.c | $(B)/.deps $(FILTERS)
 	$(Q)clang $(CPPFLAGS) -U_FORTIFY_SOURCE -g -std=gnu11 $(FUZZ_FLAGS_$(1)) -MMD -MP -c -o $$@ $$<
 build-$(1)/lib.a: $(patsubst %.c,build-$(1)/obj/%.o,$(LIB_SRC))
 	$(Q)rm -f $$@ && $(AR) rcs $$@ $$^
+build-$(1)/api.a: $(patsubst %.c,build-$(1)/obj/%.o,$(filter src/api/%,$(PART_SRC)))
+	$(Q)rm -f $$@ && $(AR) rcs $$@ $$^
+$(FUZZ_API:%=build-$(1)/bin/%): build-$(1)/api.a
 build-$(1)/bin/%: build-$(1)/obj/tests/fuzz/%_fuzz.o build-$(1)/lib.a
 	@mkdir -p $$(@D)
-	$(Q)clang -g $(FUZZ_LINK_$(1)) -o $$@ $$^ $(UNIT_LIBS)
+	$(Q)clang -g $(FUZZ_LINK_$(1)) -o $$@ $$(filter %.o,$$^) $$(filter %/api.a,$$^) build-$(1)/lib.a $(UNIT_LIBS)
 -include $$(shell find build-$(1)/obj -name '*.d' 2>/dev/null)
 endef
 $(foreach v,fuzz cov,$(eval $(call fuzz_variant,$(v))))
 # Programs' files in one: a variable of one hides a name of another.
 $(B)/dyn/tests/fuzz/%.o: CFLAGS += -Wno-shadow
+$(B)/dyn/api.a: $(call obj,dyn,$(filter src/api/%,$(PART_SRC)))
+	$(Q)rm -f $@ && $(AR) rcs $@ $^
+$(FUZZ_API:%=$(B)/fuzz/%): $(B)/dyn/api.a
 $(B)/fuzz/%: $(B)/dyn/tests/fuzz/%_fuzz.o $(B)/dyn/tests/fuzz/replay.o $(B)/dyn/lib.a
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(LDFLAGS) $(SAN_DAEMON) -o $@ $^ $(UNIT_LIBS)
+	$(Q)$(CC) $(LDFLAGS) $(SAN_DAEMON) -o $@ $(filter %.o,$^) $(filter %/api.a,$^) $(B)/dyn/lib.a $(UNIT_LIBS)
 fuzz-replay: $(FUZZ:%=$(B)/fuzz/%) # for the suite
 fuzz-bin: $(FUZZ:%=build-fuzz/bin/%)
 fuzz: $(if $(T),$(T:%=build-fuzz/bin/%),fuzz-bin) ##           FUZZ_SECONDS (60) of each fuzz target, or of T="NAME..."

@@ -19,7 +19,7 @@ def of_gcc(path):
     function = "-"
     with open(path, errors="replace") as f:
         for line in f:
-            m = re.match(r"\S+: In function '(\w+)':", line)
+            m = re.match(r"\S+: In function ['‘](\w+)['’]:", line)
             if m:
                 function = m[1]
             m = re.match(r"([^\s:]+):(\d+):\d+: warning: (.*) \[-W(analyzer-\S+)\]",

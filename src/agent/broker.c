@@ -360,7 +360,7 @@ static void answer_exit(struct broker *b, pid_t pid)
 static void serve(struct broker *b, const uint8_t nonce[16])
 {
 	struct hello h = { WIRE_VERSION, WIRE_VERSION, 0, { 0 } };
-	struct spawn s = { 0 };
+	AUTO(spawn_done) struct spawn s = { 0 };
 	struct buf out = { 0 };
 	struct err e = { 0 };
 	uint8_t number[4] = { 0 };

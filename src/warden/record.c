@@ -62,6 +62,21 @@ int record_write(const struct box *b, struct err *e)
 	return 0;
 }
 
+/* A record that a full disk or somebody's editor has spoilt has texts without
+ * an end. */
+static bool texts_end(const struct launch_spec *s)
+{
+	size_t i;
+
+	for (i = 0; i < LAUNCH_VOLUMES_MAX; i++)
+		if (!memchr(s->volumes[i].id, '\0', ID_CAP) ||
+		    !memchr(s->volumes[i].path, '\0', LAUNCH_PATH_CAP))
+			return false;
+	return memchr(s->image, '\0', ID_CAP) &&
+	       memchr(s->from, '\0', ID_CAP) &&
+	       memchr(s->hostname, '\0', NAME_CAP);
+}
+
 static int record_read(struct warden *w, const char *id, struct record *rec)
 {
 	char path[ID_CAP + 8]; /* `id` was checked: its length is fixed */
@@ -74,7 +89,7 @@ static int record_read(struct warden *w, const char *id, struct record *rec)
 	if (read_full(fd, rec, sizeof(*rec)) != (ssize_t)sizeof(*rec) ||
 	    memcmp(rec->magic, "BOX\n", 4) != 0 ||
 	    rec->version != RECORD_VERSION || rec->size != sizeof(*rec) ||
-	    strncmp(rec->spec.id, id, ID_CAP) != 0)
+	    strncmp(rec->spec.id, id, ID_CAP) != 0 || !texts_end(&rec->spec))
 		return -EBADMSG;
 	/* Its ids would be those of others. */
 	if (rec->slot >= w->n_slots || rec->base != slot_base(w, rec->slot)) {

@@ -9,7 +9,11 @@
 #include "scribe/role.c"
 #include "scribe/serve.c"
 #include "scribe/sign.c"
+#include <poll.h>
+/* Nobody writes while it looks: it need not wait for the rest of a line. */
+#define poll(p, n, ms) ((void)(ms))
 #include "scribe/verify.c"
+#undef poll
 #include "scribe/writers.c"
 
 #include "scratch.h"
