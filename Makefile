@@ -200,7 +200,7 @@ escape-mutations: ## every attack without each wall, each check (20 minutes)
 	@ESCAPE_MUTATIONS=1 $(if $(RECORD),RECORD=1) tests/run --workers 1 escape/mutations
 escape-long: ##    the same with those that take minutes
 	@ESCAPE_LONG=1 tests/run escape
-escape-peers: all $(B)/probe ##   the same attacks under bubblewrap, podman, runsc
+escape-peers: all vm $(B)/probe ##   the same attacks under bubblewrap, podman, runsc
 	@tools/deps.sh install build run test
 	@tests/escape/peers.py --json $(B)/escape-peers.json
 soak: ##           5000 create/exec/remove cycles, looking for growth

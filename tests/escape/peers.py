@@ -135,6 +135,10 @@ class Peer:
         """Where the host keeps what is written inside."""
         return self.dir
 
+    def left(self):
+        """Processes that there should be none of after the end."""
+        return processes(self.tag)
+
     def end(self):
         """What runs in it must end now, as its own way of ending has it."""
 
@@ -295,6 +299,9 @@ class Runsc(Peer):
                 found[word.removeprefix("runsc-")] = p
         return found
 
+    def left(self):
+        return processes(self.tag, self.dir)
+
     def end(self):
         for n in range(1, self.count + 1):
             subprocess.run([*self.call, "delete", "-force", f"peers{n}"],
@@ -311,13 +318,14 @@ class Runsc(Peer):
 
 
 class Carrel(Peer):
-    """Ours, tier 1."""
+    """Ours."""
     name, title = "carrel", "Carrel"
     strict = limits_disk = True
     probe = attack.INSIDE
+    conf, spec = {}, {}
 
     def start(self):
-        self.i = harness.Instance(image=None, pool_size="1G")
+        self.i = harness.Instance(image=None, pool_size="1G", **self.conf)
         r = attack.put_image(self.i, "attack", self.tar)
         assert r.status == 201, r
         self.boxes = {}  # limits or none: sandbox
@@ -325,7 +333,7 @@ class Carrel(Peer):
     def make(self, limits):
         spec = {"memory": LIMITS["mem_mb"] * MIB, "pids": LIMITS["pids"],
                 "disk": LIMITS["disk_mb"] * MIB} if limits else {}
-        box = self.i.create(image="attack", **spec)
+        box = self.i.create(image="attack", **self.spec, **spec)
         attack.put_probe(self.i, box)
         return box
 
@@ -351,6 +359,9 @@ class Carrel(Peer):
     def disk(self):
         return self.i.pool()
 
+    def left(self):
+        return processes(self.tag) + self.i.box_pids()
+
     def end(self):
         for box in self.i.ids():
             self.i.rm(box)
@@ -360,7 +371,23 @@ class Carrel(Peer):
         self.i.stop()
 
 
-PEERS = (Carrel, Runsc, Podman, BwrapAll, Bwrap, Nothing)
+class CarrelVm(Carrel):
+    """Ours, with a kernel of its own. What calls the host's is QEMU."""
+    name, title = "carrel-vm", "Carrel, microvm"
+    needs = {"qemu-system-x86_64": "qemu-system-x86"}
+    own_kernel = True
+    spec = {"tier": "microvm"}
+
+    def start(self):
+        self.conf = {"vm_dir": harness.vm_dir()}
+        super().start()
+
+    def seen(self):
+        return {harness.read(f"/proc/{p}/comm", " ").strip()[:4]: p
+                for p in self.i.box_pids()}
+
+
+PEERS = (Carrel, CarrelVm, Runsc, Podman, BwrapAll, Bwrap, Nothing)
 
 
 # ---------------------------------------------------------------------------
@@ -502,10 +529,8 @@ class Judge:
         """C5: nothing of it runs when it has ended."""
         self.probe(who, ["C5"], hold=1)
         self.peer.end()
-        words = (self.peer.tag,) + ((self.peer.dir,) if self.peer.own_kernel
-                                    else ())
         until = time.monotonic() + 2 * harness.SLOW
-        while (left := processes(*words)) and time.monotonic() < until:
+        while (left := self.peer.left()) and time.monotonic() < until:
             time.sleep(0.05)
         self.set(who, "C5", "breach" if left else "held",
                  f"{len(left)} processes are left")

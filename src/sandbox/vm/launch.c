@@ -240,12 +240,13 @@ static int step_ids(struct ctx *c, struct err *e)
 	struct __user_cap_data_struct none[2] = { 0 };
 	int cap;
 
-	for (cap = 0; cap <= CAP_LAST_CAP; cap++)
-		if (prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0 && errno != EINVAL)
-			return err_sys(e, "drop capability %d", cap);
 	if (setgroups(0, NULL) < 0 ||
 	    setns(c->part->userns_fd, CLONE_NEWUSER) < 0)
 		return err_sys(e, "enter user namespace");
+	/* Now: who enters a user namespace has all of them there again. */
+	for (cap = 0; cap <= CAP_LAST_CAP; cap++)
+		if (prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0 && errno != EINVAL)
+			return err_sys(e, "drop capability %d", cap);
 	if (setresgid(SANDBOX_UID, SANDBOX_UID, SANDBOX_UID) < 0 ||
 	    setresuid(SANDBOX_UID, SANDBOX_UID, SANDBOX_UID) < 0)
 		return err_sys(e, "become id %d", SANDBOX_UID);
