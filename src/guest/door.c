@@ -11,7 +11,6 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -50,7 +49,8 @@ static bool accept_one(struct door *d, int listen_fd)
 
 	if (fd < 0)
 		return false;
-	if (getsockname(fd, (struct sockaddr *)&wanted, &n) < 0) {
+	if (mux_tune(fd) < 0 ||
+	    getsockname(fd, (struct sockaddr *)&wanted, &n) < 0) {
 		close(fd);
 		return true;
 	}
@@ -120,16 +120,18 @@ static int on_dial(struct mux *m, const struct door_addr *a)
 	struct sockaddr_storage to;
 	socklen_t n = mux_sockaddr(a, &to);
 	AUTO_CLOSE int fd = -1;
-	const int on = 1;
+	int r;
 
 	(void)m;
 	if (!is_loopback(a))
 		return -EACCES;
 	fd = socket(to.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK,
 		    0);
-	if (fd < 0 ||
-	    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)) < 0)
+	if (fd < 0)
 		return -errno;
+	r = mux_tune(fd);
+	if (r < 0)
+		return r;
 	if (connect(fd, (const struct sockaddr *)&to, n) < 0 &&
 	    errno != EINPROGRESS)
 		return -errno;

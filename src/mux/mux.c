@@ -1,9 +1,11 @@
 #include "mux/mux.h"
 
 #include <errno.h>
+#include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/auto.h"
@@ -53,7 +55,9 @@ static void said(struct mux *m, bool waiting)
 {
 	if (buf_len(&m->out) > MUX_OUT_MAX)
 		m->full = true;
-	if (!waiting)
+	if (waiting)
+		arm_line(m); /* which is not read from any more, perhaps */
+	else
 		flush(m);
 }
 
@@ -319,6 +323,19 @@ int mux_open(struct mux *m, int fd, const struct door_addr *a, uint64_t tag)
 	mux_put(m, DOOR_OPEN, s->id, a, sizeof(*a));
 	stream_arm(s);
 	return 0;
+}
+
+int mux_tune(int fd)
+{
+	const int on = 1, room = MUX_SOCKET;
+
+	return setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)) < 0 ||
+			       setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &room,
+					  sizeof(room)) < 0 ||
+			       setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &room,
+					  sizeof(room)) < 0
+		       ? -errno
+		       : 0;
 }
 
 struct door_addr mux_addr(const struct sockaddr_storage *from)

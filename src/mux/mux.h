@@ -24,6 +24,7 @@ enum {
 	MUX_OUT_HARD = 1 << 20,    /* above, the line is not read from */
 	MUX_ROOM = 128 * 1024,     /* for a connection... */
 	MUX_ROOM_ALL = 8 << 20,    /* ...while less than this is given away */
+	MUX_SOCKET = 128 * 1024,   /* of the kernel's, each way */
 };
 
 struct mux;
@@ -100,6 +101,12 @@ static inline bool mux_has_place(const struct mux *m)
 bool mux_say(struct mux *m, enum door_kind kind, uint32_t id, const void *body,
 	     size_t len);
 
+/*
+ * A TCP socket of a connection, before it is connected or after it was
+ * accepted: what waits in it is bounded, too (the kernel would let it grow),
+ * and pieces are not held back. 0 or -errno.
+ */
+int mux_tune(int fd) MUST_CHECK;
 /* Addresses of sockets, and back. */
 struct door_addr mux_addr(const struct sockaddr_storage *s);
 socklen_t mux_sockaddr(const struct door_addr *a, struct sockaddr_storage *s);

@@ -1,5 +1,4 @@
 #include <errno.h>
-#include <netinet/tcp.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -20,13 +19,13 @@ int dial(const struct door_addr *a, int type)
 	socklen_t n = mux_sockaddr(a, &to);
 	AUTO_CLOSE int fd =
 		socket(to.ss_family, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	const int on = 1;
+	int r;
 
 	if (fd < 0)
 		return -errno;
-	if (type == SOCK_STREAM &&
-	    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)) < 0)
-		return -errno;
+	r = type == SOCK_STREAM ? mux_tune(fd) : 0;
+	if (r < 0)
+		return r;
 	if (connect(fd, (const struct sockaddr *)&to, n) < 0 &&
 	    errno != EINPROGRESS)
 		return -errno;
