@@ -14,7 +14,7 @@
 #define FREE_SHARE 10
 
 static const char *const parts[] = { "images", "box", "stage", "snap",
-				     "copy",   "vol", "trash" };
+				     "copy",   "vol", "vm",    "trash" };
 
 /* The sandboxes' directories have the modes we say, whatever the umask. */
 static void auto_umask(mode_t *saved)

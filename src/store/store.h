@@ -12,6 +12,7 @@
  *	snap/ID/tree/	a snapshot of a sandbox's volume, read-only
  *	copy/ID.N/tree/	copies of a volume for forks that come at once
  *	vol/ID/tree/	a volume that sandboxes are launched with
+ *	vm/KEY/tree/	a machine that others start as
  *	trash/...	what waits for store_sweep()
  *
  * Each tree has a directory of its own because destroying a subvolume holds
@@ -227,6 +228,33 @@ void store_base_drop(struct store *s, const char *id);
 int store_base_open(struct store *s, const char *id, struct err *e) MUST_CHECK;
 /* Removes what a crash left of bases that were not finished. */
 int store_base_clear(struct store *s, struct err *e) MUST_CHECK;
+/*
+ * Templates of machines. An empty tree to put them into (an O_PATH
+ * descriptor), in place of one that is there; it is one from the commit on,
+ * which says what it is of. May be called in a child.
+ */
+enum { STORE_OF_CAP = 64 };
+int store_template_new(struct store *s, const char *key,
+		       struct err *e) MUST_CHECK;
+int store_template_commit(struct store *s, const char *key, const char *of,
+			  struct err *e) MUST_CHECK;
+/* O_PATH descriptor of its tree. */
+int store_template_open(struct store *s, const char *key,
+			struct err *e) MUST_CHECK;
+/* It was used just now. */
+void store_template_use(struct store *s, const char *key);
+int store_template_discard(struct store *s, const char *key,
+			   struct err *e) MUST_CHECK;
+struct store_template {
+	char key[ID_CAP];
+	char of[STORE_OF_CAP];
+	uint64_t used_s; /* since 1970 */
+};
+/* The one with the smallest key above `after`: 0, or -ENOENT at the end. */
+int store_template_next(struct store *s, const char *after,
+			struct store_template *out) MUST_CHECK;
+/* Discards what a crash left of templates that were not finished. */
+int store_template_clear(struct store *s, struct err *e) MUST_CHECK;
 /* Empties stage/ of what a crash left. */
 int store_stage_clear(struct store *s, struct err *e) MUST_CHECK;
 

@@ -97,6 +97,7 @@ void box_remove_run_dir(struct warden *w, const char *id)
 		"control.sock",  "control.sock.new", "door.sock",
 		"door.sock.new", "qmp.sock",         "qmp.sock.new",
 		"console",       "relay.sock",       "relay.sock.new",
+		"template",
 	};
 	AUTO_CLOSE int fd = openat(
 		w->box_fd, id, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -173,8 +174,12 @@ static void box_clean(struct box *b)
 	answer_all(b);
 	if (b->doomed && --w->n_doomed == 0)
 		answer_kill_all(w);
-	if (!b->asked || b->doomed)
+	if (b->makes) {
+		w->n_hidden--;
+		template_boot_ended(b->makes, &b->failure);
+	} else if (!b->asked || b->doomed) {
 		notice_ended(w, &b->last, &b->failure);
+	}
 	timer_del(&w->loop, &b->retry);
 	loop_defer(&w->loop, &b->gone, box_free);
 }
@@ -302,11 +307,17 @@ static void launch_done(struct box *b)
 	}
 }
 
-/* The agent of a VM runs. */
+/* The agent of a VM runs, or all of a template is in the pool. */
 void box_guest_ready(struct box *b, const struct err *e)
 {
 	if (b->state != BOX_LAUNCHING)
 		return;
+	if (e->code == 0 && b->makes) {
+		template_saved(b->makes);
+		b->asked = true;
+		box_end(b, NULL);
+		return;
+	}
 	if (e->code == 0) {
 		launch_done(b);
 		return;
@@ -502,6 +513,16 @@ void box_base_made(struct box *b, const struct err *result)
 		start_failed(b, &e);
 }
 
+static struct box *box_with(struct warden *w, const struct launch_spec *s,
+			    const struct part *p)
+{
+	struct box *b = box_new(w, s);
+
+	b->part = *p;
+	b->slot = p->slot;
+	return b;
+}
+
 void box_launch(struct warden *w, const struct launch_spec *s,
 		struct waiter *wt)
 {
@@ -513,12 +534,28 @@ void box_launch(struct warden *w, const struct launch_spec *s,
 		answer(wt, &e);
 		return;
 	}
-	b = box_new(w, s);
+	b = box_with(w, s, &p);
 	if (box_is_vm(b)) /* it is there when its guest is */
 		b->spec.flags &= ~(uint32_t)LAUNCH_EARLY;
-	b->part = p;
-	b->slot = p.slot;
 	list_add(&b->waiters, &wt->node);
 	if (start(b, &e) < 0)
 		start_failed(b, &e);
+}
+
+int box_launch_template(struct warden *w, const struct launch_spec *s,
+			struct template *t, struct err *e)
+{
+	struct err failed = { 0 };
+	struct box *b;
+	struct part p;
+
+	if (part_take(w, PART_SANDBOX, &p, e) < 0)
+		return -e->code;
+	b = box_with(w, s, &p);
+	b->makes = t;
+	w->n_hidden++;
+	template_boots(t, b);
+	if (start(b, &failed) < 0)
+		start_failed(b, &failed);
+	return 0;
 }

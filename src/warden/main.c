@@ -117,6 +117,7 @@ static int start(struct warden *w, struct err *e)
 	list_init(&w->views);
 	list_init(&w->fetches);
 	list_init(&w->bases);
+	list_init(&w->templates);
 	list_init(&w->reclaims);
 	list_init(&w->kill_all);
 	for (i = 0; i < BOX_BUCKETS; i++)

@@ -246,6 +246,7 @@ static int clear_volumes(struct warden *w, struct err *e)
 	if (store_snapshot_clear(&w->store, e) < 0 ||
 	    store_copy_clear(&w->store, e) < 0 ||
 	    store_base_clear(&w->store, e) < 0 ||
+	    store_template_clear(&w->store, e) < 0 ||
 	    store_attached_clear(&w->store, e) < 0)
 		return -e->code;
 	return store_stage_clear(&w->store, e);
@@ -261,6 +262,7 @@ int adopt_all(struct warden *w, struct err *e)
 		return -e->code;
 	if (clear_volumes(w, e) < 0)
 		return -e->code;
+	templates_open(w);
 	sweep_soon(w);
 	return 0;
 }

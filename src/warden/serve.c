@@ -112,11 +112,11 @@ static void do_launch(struct warden *w, struct warden_req *q, struct waiter *wt)
 
 	if (box_find(w, s->id))
 		err_set(&e, EEXIST, "sandbox %s exists", s->id);
-	else if (w->n_boxes >= w->conf.max_sandboxes)
+	else if (w->n_boxes - w->n_hidden >= w->conf.max_sandboxes)
 		err_set(&e, EAGAIN,
 			"%u sandboxes, which is the most this host may have "
 			"(max_sandboxes)",
-			w->n_boxes);
+			w->n_boxes - w->n_hidden);
 	if (e.code)
 		answer(wt, &e);
 	else
@@ -256,10 +256,12 @@ static void do_image_remove(struct warden *w, struct warden_req *q,
 	if (box_uses_image(w, q->id))
 		err_set(&e, EBUSY, "a sandbox uses image %s", q->id);
 	else if (view_uses_image(w, q->id) || import_uses_image(w, q->id) ||
-		 vm_base_uses_image(w, q->id))
+		 vm_base_uses_image(w, q->id) || template_uses_image(w, q->id))
 		err_set(&e, EBUSY, "a worker looks at image %s", q->id);
-	else if (store_image_discard(&w->store, q->id, &e) == 0)
+	else if (store_image_discard(&w->store, q->id, &e) == 0) {
+		templates_drop_image(w, q->id);
 		sweep_soon(w);
+	}
 	answer(wt, &e);
 }
 
@@ -285,7 +287,7 @@ static void do_host(struct warden *w, struct warden_req *q, struct waiter *wt)
 			   (w->cg.v2 ? HOST_CGROUP_V2 : HOST_CGROUP_HYBRID) |
 			   (st.disk_limit ? HOST_DISK_LIMIT : 0) |
 			   (st.simple_quota ? HOST_SIMPLE_QUOTA : 0);
-		h->sandboxes = w->n_boxes;
+		h->sandboxes = w->n_boxes - w->n_hidden;
 		h->max_sandboxes = (uint32_t)w->conf.max_sandboxes;
 		h->pool_bytes = st.bytes;
 		h->pool_free_bytes = st.free_bytes;

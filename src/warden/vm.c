@@ -22,13 +22,14 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "sandbox/vm/control.h"
-#include "warden/warden.h"
+#include "sandbox/vm/qmp.h"
+#include "store/share.h"
+#include "warden/vm.h"
 
 enum { CONSOLE_MAX = 4096, READ_MAX = 4096, TOLD_MAX = 160 };
-/* How long the guest may take: emulation on a busy host is slow. */
-enum { BOOT_MS = 120 * 1000, WAKE_MS = 30 * 1000 };
 
 #define CONSOLE "console"
+#define TEMPLATE "template" /* a link: which one it started as */
 
 struct vm {
 	struct warden *w;
@@ -36,7 +37,9 @@ struct vm {
 		*box; /* NULL: it has ended, the child's word is waited for */
 	struct io console;
 	struct buf last; /* at most CONSOLE_MAX bytes */
-	struct job job;  /* speaks to the guest until that is ready */
+	enum vm_mode mode;
+	int ram_fd;     /* of one that becomes a template */
+	struct job job; /* speaks to the guest until that is ready */
 	bool speaking;
 	struct deferred gone;
 };
@@ -55,6 +58,7 @@ static void vm_free(struct deferred *d)
 {
 	struct vm *v = container_of(d, struct vm, gone);
 
+	auto_close(&v->ram_fd);
 	buf_done(&v->last);
 	free(v);
 }
@@ -65,7 +69,7 @@ static struct vm *vm_new(struct box *b)
 
 	v->w = b->w;
 	v->box = b;
-	v->console.fd = -1;
+	v->console.fd = v->ram_fd = -1;
 	b->vm = v;
 	return v;
 }
@@ -189,6 +193,15 @@ void vm_end(struct box *b)
 		loop_defer(&b->w->loop, &v->gone, vm_free);
 }
 
+static void read_template(struct box *b, int dir_fd)
+{
+	char key[ID_CAP] = "";
+
+	if (readlinkat(dir_fd, TEMPLATE, key, sizeof(key) - 1) == ID_LEN &&
+	    id_valid(key))
+		memcpy(b->template, key, sizeof(key));
+}
+
 void vm_adopted(struct box *b)
 {
 	struct vm *v = vm_new(b);
@@ -199,21 +212,61 @@ void vm_adopted(struct box *b)
 	if (dir_fd < 0 || console_watch(v, dir_fd, &e) < 0)
 		log_warn("sandbox=%s its console is lost: %s", b->spec.id,
 			 e.msg);
+	if (dir_fd >= 0)
+		read_template(b, dir_fd);
 }
 
 /* --- the guest --- */
 
+int vm_qmp_connect(const struct warden *w, const char *id, struct err *e)
+{
+	char path[96];
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d/%.*s/qmp.sock",
+		 w->box_fd, ID_LEN, id);
+	fd = unix_connect(path, SOCK_STREAM);
+	return fd < 0 ? err_set(e, -fd, "reach QEMU: %s", strerror(-fd)) : fd;
+}
+
+/* It goes on where the template stopped. */
+static int load_devices(const struct box *b, struct err *e)
+{
+	AUTO_CLOSE int tree_fd =
+		store_template_open(&b->w->store, b->template, e);
+	AUTO_CLOSE int file_fd = -1, fd = -1;
+	struct qmp q;
+
+	if (tree_fd < 0)
+		return tree_fd;
+	file_fd = openat(tree_fd, "devices", O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	if (file_fd < 0)
+		return err_sys(e, "open the devices of template %s",
+			       b->template);
+	fd = vm_qmp_connect(b->w, b->spec.id, e);
+	if (fd < 0 || qmp_open(&q, fd, VM_QMP_MS, e) < 0)
+		return -e->code;
+	return qmp_load_devices(&q, file_fd, e);
+}
+
 static int speak(struct job *j, struct err *e)
 {
 	const struct vm *v = container_of(j, struct vm, job);
-	const struct launch_spec *s = &v->box->spec;
-	const struct control_name name = { .id = s->id,
-					   .hostname = s->hostname };
-	AUTO_CLOSE int fd = control_open(j->w->box_fd, s->id, e);
+	const struct box *b = v->box;
+	const struct control_name name = { .id = b->spec.id,
+					   .hostname = b->spec.hostname };
+	AUTO_CLOSE int fd = -1;
 
-	if (fd < 0 || control_ask(fd, BOOT_MS, e) < 0)
+	if (v->mode == VM_TEMPLATE)
+		return template_save(b->makes, b->spec.id, v->ram_fd, e);
+	if (v->mode == VM_RESTORE && load_devices(b, e) < 0)
 		return -e->code;
-	return control_wake(fd, &name, WAKE_MS, e);
+	fd = control_open(j->w->box_fd, b->spec.id, e);
+	if (fd < 0)
+		return fd;
+	if (v->mode == VM_BOOT && control_ask(fd, VM_BOOT_MS, e) < 0)
+		return -e->code;
+	return control_wake(fd, &name, VM_WAKE_MS, e);
 }
 
 /* The console knows more than that nobody answers. */
@@ -261,49 +314,46 @@ int vm_guest_start(struct box *b, struct err *e)
 	return 0;
 }
 
-/* --- disks --- */
+/* --- what it is made of --- */
 
-static int copy_piece(int from, int to, off_t at, off_t end, struct err *e)
+int vm_memory_new(uint64_t bytes, struct err *e)
 {
-	char piece[READ_MAX * 4];
+	AUTO_CLOSE int fd =
+		memfd_create("memory", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
-	while (at < end) {
-		size_t most = (size_t)(end - at);
-		ssize_t n =
-			pread(from, piece,
-			      most < sizeof(piece) ? most : sizeof(piece), at);
-
-		if (n <= 0 || pwrite(to, piece, (size_t)n, at) != n)
-			return err_sys(e, "fill the disk");
-		at += n;
-	}
-	return 0;
+	if (fd < 0 || ftruncate(fd, (off_t)bytes) < 0)
+		return err_sys(e, "make memory");
+	return take_fd(&fd);
 }
 
-/* The empty file system, of which only the parts with something are copied. It
- * is on another file system, so nothing can be shared. */
-static int copy_empty(int from, int to, struct err *e)
+int vm_memory_seal(int fd, struct err *e)
 {
-	off_t at = 0;
+	const int all =
+		F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
 
-	for (;;) {
-		off_t data = lseek(from, at, SEEK_DATA);
+	return fcntl(fd, F_ADD_SEALS, all) < 0 ? err_sys(e, "seal memory") : 0;
+}
 
-		if (data < 0)
-			return 0;
-		at = lseek(from, data, SEEK_HOLE);
-		if (at < 0)
-			return err_sys(e, "read the empty disk");
-		if (copy_piece(from, to, data, at, e) < 0)
-			return -e->code;
-	}
+/* What its disk starts as: that of its template, or nothing. */
+static int fill_disk(const struct box *b, int fd, struct err *e)
+{
+	AUTO_CLOSE int tree_fd = -1, from_fd = -1;
+
+	if (b->vm->mode != VM_RESTORE)
+		return file_copy(b->w->vm.empty_fd, fd, e);
+	tree_fd = store_template_open(&b->w->store, b->template, e);
+	if (tree_fd < 0)
+		return tree_fd;
+	from_fd = openat(tree_fd, "disk", O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	if (from_fd < 0)
+		return err_sys(e, "open the disk of template %s", b->template);
+	return file_share(from_fd, fd, e);
 }
 
 /* The disk of a new one; one that comes from a snapshot has it. */
 static int open_disk(struct box *b, struct err *e)
 {
-	struct warden *w = b->w;
-	AUTO_CLOSE int tree_fd = store_volume_open(&w->store, b->spec.id, e);
+	AUTO_CLOSE int tree_fd = store_volume_open(&b->w->store, b->spec.id, e);
 	AUTO_CLOSE int fd = -1;
 
 	if (tree_fd < 0)
@@ -317,7 +367,7 @@ static int open_disk(struct box *b, struct err *e)
 		    O_RDWR | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return err_sys(e, "make the disk");
-	if (copy_empty(w->vm.empty_fd, fd, e) < 0)
+	if (fill_disk(b, fd, e) < 0)
 		return -e->code;
 	if (ftruncate(fd, (off_t)b->spec.disk_bytes) < 0 ||
 	    renameat(tree_fd, "disk.new", tree_fd, "disk") < 0)
@@ -333,7 +383,7 @@ static void on_base(struct base_wait *wait, const struct err *e)
 	box_base_made(b, e);
 }
 
-int vm_base_start(struct box *b, struct err *e)
+static int base_start(struct box *b, struct err *e)
 {
 	AUTO_CLOSE int fd = vm_base_open(b->w, b->spec.image, e);
 
@@ -341,33 +391,25 @@ int vm_base_start(struct box *b, struct err *e)
 		return 0;
 	if (fd != -ENOENT)
 		return fd;
-	*e = (struct err){ 0 };
-	b->base.done = on_base;
+	err_clear(e);
 	if (vm_base_wait(b->w, b->spec.image, &b->base, e) < 0)
 		return -e->code;
 	b->basing = true;
 	return 0;
 }
 
-/* Memory to start from that nobody can change. */
-static int seal(int fd, struct err *e)
+int vm_base_start(struct box *b, struct err *e)
 {
-	const int all =
-		F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
+	int r = TEMPLATE_NONE;
 
-	return fcntl(fd, F_ADD_SEALS, all) < 0 ? err_sys(e, "seal memory") : 0;
-}
-
-static int empty_memory(const struct launch_spec *s, struct err *e)
-{
-	AUTO_CLOSE int fd =
-		memfd_create("memory", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-
-	if (fd < 0 || ftruncate(fd, (off_t)vm_ram_bytes(s)) < 0)
-		return err_sys(e, "make memory");
-	if (seal(fd, e) < 0)
-		return -e->code;
-	return take_fd(&fd);
+	b->base.done = on_base;
+	if (!b->makes && !b->spec.from[0])
+		r = template_wait(b->w, &b->spec, &b->base, e);
+	if (r < 0)
+		return r;
+	b->boots = r == TEMPLATE_NONE;
+	b->basing = r == TEMPLATE_WAIT;
+	return b->boots ? base_start(b, e) : 0;
 }
 
 static int make_socket(int dir_fd, const char *name, int *fd, struct err *e)
@@ -394,9 +436,30 @@ static int make_ports(struct box *b, int dir_fd, struct vm_files *f,
 	return make_socket(dir_fd, "qmp", &f->qmp_fd, e);
 }
 
+static int open_memory(struct box *b, struct vm_files *f, struct err *e)
+{
+	if (f->mode == VM_RESTORE)
+		return template_take(b, f, e);
+	f->ram_fd = vm_memory_new(vm_ram_bytes(&b->spec), e);
+	if (f->ram_fd < 0)
+		return f->ram_fd;
+	if (f->mode == VM_BOOT)
+		return vm_memory_seal(f->ram_fd, e);
+	b->vm->ram_fd = fcntl(f->ram_fd, F_DUPFD_CLOEXEC, 0);
+	return b->vm->ram_fd < 0 ? err_sys(e, "keep memory") : 0;
+}
+
+/* For the next warden. */
+static int note_template(const struct box *b, int dir_fd, struct err *e)
+{
+	if (*b->template && symlinkat(b->template, dir_fd, TEMPLATE) < 0)
+		return err_sys(e, "note the template");
+	return 0;
+}
+
 static void files_close(struct vm_files *f)
 {
-	size_t i;
+	int i;
 
 	auto_close(&f->base_fd);
 	auto_close(&f->disk_fd);
@@ -414,15 +477,14 @@ static int files_open(struct box *b, struct vm_files *f, struct err *e)
 
 	if (dir_fd < 0)
 		return err_sys(e, "open run directory");
+	if (open_memory(b, f, e) < 0 || note_template(b, dir_fd, e) < 0)
+		return -e->code;
 	f->base_fd = vm_base_open(b->w, b->spec.image, e);
 	if (f->base_fd < 0)
 		return f->base_fd;
 	f->disk_fd = open_disk(b, e);
 	if (f->disk_fd < 0)
 		return f->disk_fd;
-	f->ram_fd = empty_memory(&b->spec, e);
-	if (f->ram_fd < 0)
-		return f->ram_fd;
 	f->console_fd = console_open(b->vm, dir_fd, e);
 	if (f->console_fd < 0)
 		return f->console_fd;
@@ -431,20 +493,25 @@ static int files_open(struct box *b, struct vm_files *f, struct err *e)
 
 int vm_go(struct box *b, struct err *e)
 {
-	struct vm_files f = { .mode = VM_BOOT,
+	struct vm_files f = { .mode = b->makes   ? VM_TEMPLATE
+				      : b->boots ? VM_BOOT
+						 : VM_RESTORE,
 			      .base_fd = -1,
 			      .disk_fd = -1,
 			      .ram_fd = -1,
 			      .console_fd = -1,
 			      .qmp_fd = -1 };
 	struct vm_started s = { .talk_fd = -1 };
+	struct launch_spec told = b->spec;
 	int r;
 
 	memset(f.port_fd, -1, sizeof(f.port_fd)); /* each is -1 */
-	vm_new(b);
+	vm_new(b)->mode = f.mode;
+	if (b->makes)
+		told.flags = template_flags(b->makes);
 	r = files_open(b, &f, e);
 	if (r == 0)
-		r = vm_start(&b->w->vm, &b->spec, &b->part, &f, &s, e);
+		r = vm_start(&b->w->vm, &told, &b->part, &f, &s, e);
 	files_close(&f);
 	if (r < 0) {
 		auto_close(&s.talk_fd);

@@ -20,6 +20,7 @@
  *	worker.c    programs that look at foreign bytes, walled in
  *	import.c    workers that fill images
  *	vm.c	    sandboxes with a kernel of their own
+ *	template.c  machines that they start as
  *	view.c	    workers that look at states of disks
  *	base.c	    workers that make the disks of images for microVMs
  *	fetch.c     workers that speak to registries
@@ -99,8 +100,11 @@ struct box {
 	struct relay *relay;   /* of a VM; NULL: not needed yet */
 	struct base_wait base; /* its image's, while that is being made */
 	bool basing;
-	struct turn *turn; /* what is being done to it... */
-	struct list turns; /* ...and what waits */
+	bool boots;             /* a VM that starts as no template */
+	char template[ID_CAP];  /* that it started as; "": none */
+	struct template *makes; /* it becomes one, and nobody hears of it */
+	struct turn *turn;      /* what is being done to it... */
+	struct list turns;      /* ...and what waits */
 	bool turning, paused;
 	int door[GATE_FDS_MAX];     /* in the order of enum gate_fd; -1: none */
 	const struct conn *held_by; /* for whom user processes stand still */
@@ -214,6 +218,8 @@ struct warden {
 	unsigned n_views;
 	struct list fetches;
 	unsigned n_fetches;
+	struct list templates;
+	unsigned n_hidden; /* boxes that become one */
 	struct list bases; /* that are being made */
 	unsigned n_bases;
 	struct list ready; /* disks that wait for their launches */
@@ -280,12 +286,26 @@ int vm_guest_start(struct box *b, struct err *e) MUST_CHECK;
 void box_guest_ready(struct box *b, const struct err *e);
 /* It was found running. */
 void vm_adopted(struct box *b);
-/* Has the base of its image made, if there is none: b->basing until
- * box_base_made() is called. */
+/* Has the template made or loaded that it starts as, or, for one that boots,
+ * the base of its image: b->basing until box_base_made() is called. */
 int vm_base_start(struct box *b, struct err *e) MUST_CHECK;
 void box_base_made(struct box *b, const struct err *e);
 /* It ends: what its guest said last is told, if it ended by itself. */
 void vm_end(struct box *b);
+
+/* template.c */
+/* Which are in the pool. */
+void templates_open(struct warden *w);
+/* One is being made or loaded from it. */
+bool template_uses_image(const struct warden *w, const char *image);
+void templates_drop_image(struct warden *w, const char *image);
+/* A sandbox that becomes the template, which nobody else hears of: both are
+ * called once, the latter with what went wrong, if something did. */
+int box_launch_template(struct warden *w, const struct launch_spec *s,
+			struct template *t, struct err *e) MUST_CHECK;
+void template_boots(struct template *t, struct box *b);
+void template_boot_ended(struct template *t, const struct err *failure);
+void template_saved(struct template *t);
 
 /* snapshot.c */
 void box_snapshot(struct box *b, const struct snapshot_spec *s,

@@ -162,7 +162,7 @@ class Machine(harness.Case):
 
     def i_of(self, pid):
         """The sandbox that a QEMU belongs to, by its command line."""
-        m = re.search(r"box\.id=(\w+)", harness.read(f"/proc/{pid}/cmdline", ""))
+        m = re.search(r"-name\0(\w+)", harness.read(f"/proc/{pid}/cmdline", ""))
         return m and m[1]
 
 
@@ -172,6 +172,8 @@ class Roles(Machine):
     def test_they_go_on(self):
         self.i.cli("exec", "-d", self.box, "--", "sh", "-c",
                    "while :; do echo >> /tmp/tick; sleep 0.05; done", check=0)
+        wait_for("its command runs", lambda: self.sh(
+            "test -s /tmp/tick").returncode == 0, BOOT, 0.1)
         before = set(self.i.box_pids())
         for role in ("carrel-api", "carrel-warden", "carreld"):
             with self.subTest(role):

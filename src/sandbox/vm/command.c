@@ -61,6 +61,7 @@ static void machine(struct vm_command *c, const struct vm_host *h,
 		    const struct launch_spec *s)
 {
 
+	opt(c, "-name", "%s", s->id); /* for who looks at processes */
 	word(c, "-nodefaults");
 	word(c, "-no-user-config");
 	word(c, "-no-reboot"); /* a guest that restarts has ended */

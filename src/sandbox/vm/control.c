@@ -57,7 +57,7 @@ int control_check(const struct guest_req *q, const struct guest_rep *p,
 static int await(int fd, uint64_t until_ms, struct err *e)
 {
 	struct pollfd p = { .fd = fd, .events = POLLIN };
-	uint64_t now = clock_boot_ms();
+	uint64_t now;
 	int r;
 
 	do {

@@ -1,8 +1,10 @@
 /* What this host has for VMs. */
+#include <cpuid.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 #include <x86intrin.h>
@@ -31,6 +33,32 @@ static uint64_t measure_tsc_khz(void)
 	return (c1 - c0) * 1000000 / (t1 - t0);
 }
 
+static int look_at(const char *path, uint64_t out[2], struct err *e)
+{
+	struct stat st;
+
+	if (stat(path, &st) < 0)
+		return err_sys(e, "look at %s", path);
+	out[0] = (uint64_t)st.st_size;
+	out[1] = (uint64_t)st.st_mtim.tv_sec * 1000000000 +
+		 (uint64_t)st.st_mtim.tv_nsec;
+	return 0;
+}
+
+/* What it is made of, to the stepping. */
+static void look_at_cpu(uint32_t out[4])
+{
+	uint32_t a, b, c, d;
+
+	if (__get_cpuid(0, &a, &b, &c, &d)) {
+		out[0] = b;
+		out[1] = c;
+		out[2] = d;
+	}
+	if (__get_cpuid(1, &a, &b, &c, &d))
+		out[3] = a;
+}
+
 int vm_host_open(struct vm_host *h, struct err *e)
 {
 	static const char qemu[] = "/usr/bin/qemu-system-x86_64";
@@ -50,7 +78,12 @@ int vm_host_open(struct vm_host *h, struct err *e)
 				       "the microvm tier needs %s: run `make "
 				       "up` or `make vm install`",
 				       path);
+		if (i < 2 && look_at(path, h->files + 2 + 2 * i, e) < 0)
+			return -e->code;
 	}
+	if (look_at(qemu, h->files, e) < 0)
+		return -e->code;
+	look_at_cpu(h->cpu);
 	/* The last of them, which is needed from where no path leads to it. */
 	h->empty_fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (h->empty_fd < 0)

@@ -261,6 +261,10 @@ static int step_exec(struct ctx *c, struct err *e)
 {
 	struct vm_command cmd = { 0 };
 
+	/* Nobody would find it again. (A change of ids clears this.) */
+	if (c->files->mode == VM_TEMPLATE &&
+	    prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
+		return err_sys(e, "end with the warden");
 	if (vm_command(&cmd, c->host, c->spec, c->files->mode, e) < 0)
 		return -e->code;
 	execve(cmd.argv[0], cmd.argv, (char *[]){ NULL });
@@ -316,7 +320,8 @@ int vm_start(const struct vm_host *h, const struct launch_spec *s,
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, talk) < 0)
 		return err_sys(e, "socketpair");
 	out->talk_fd = talk[0];
-	c.talk_fd = talk_fd = talk[1];
+	talk_fd = talk[1];
+	c.talk_fd = talk_fd;
 	out->pid = clone_into(CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS,
 			      p->group_fd, &out->pid_fd);
 	if (out->pid == 0)

@@ -34,6 +34,10 @@ struct vm_host {
 	int empty_fd;        /* disk.ext4: a small empty file system */
 	uint64_t tsc_khz;    /* for emulation */
 	bool kvm;
+	/* By what a state of a machine is bound to this host: size and time of
+	 * QEMU, kernel and initrd; the processor. */
+	uint64_t files[6];
+	uint32_t cpu[4];
 };
 
 /*

@@ -1,0 +1,12 @@
+/* The contents of one file in another. */
+#pragma once
+
+#include "base/err.h"
+
+/*
+ * Shares the blocks where both lie on a file system that can, else copies what
+ * is not empty; `to_fd` is empty, and becomes as long as `from_fd` is.
+ */
+int file_share(int from_fd, int to_fd, struct err *e) MUST_CHECK;
+/* Copies in any case; what is zero becomes a hole. */
+int file_copy(int from_fd, int to_fd, struct err *e) MUST_CHECK;
