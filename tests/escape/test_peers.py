@@ -83,6 +83,9 @@ class Runner(unittest.TestCase):
                 "facts": {}, "rows": {"user": {"A1": {"verdict": "breach"}},
                                       "root": {"A1": {"verdict": "held"}}}}
         text = "\n".join(peers.markdown([fake]))
+        by_name = {r for r, (_, in_all) in attack.rows().items() if not in_all}
+        self.assertLessEqual(by_name, {*peers.LIMITED, *peers.LEFT_OUT, "B18"},
+                             "is it tried, or left out?")
         for row in attack.rows():
             self.assertEqual(f"\n| {row} |" in text, row not in peers.LEFT_OUT)
         self.assertIn("| A1 | unshare of every namespace | open / held |", text)
