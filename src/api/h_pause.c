@@ -54,13 +54,14 @@ static void on_suspended(struct box_waiter *w, const struct err *e)
 }
 
 /* 1: it was so. 0: it will be. */
-static int suspend(struct change *ch, struct sandbox *s, struct err *e)
+static int suspend(struct change *ch, struct sandbox *s, bool disk_only,
+		   struct err *e)
 {
 	int r;
 
 	if (s->state == BOX_SUSPENDED && !s->restart.busy)
 		return 1;
-	r = box_suspend(s, &ch->suspended, e);
+	r = box_suspend(s, disk_only, &ch->suspended, e);
 	if (r < 0)
 		return r;
 	memcpy(ch->id, s->id, ID_CAP);
@@ -102,7 +103,10 @@ static void change_body(struct http_conn *c, char *body, size_t n, void *owner)
 
 	if (take_body(body, n, ch->resume, &disk_only, &e) == 0)
 		s = box_find(a, &ch->call.who, ch->call.arg[0], &e);
-	if (s && disk_only && suspend(ch, s, &e) == 0)
+	/* What a microVM has in memory is kept on disk, and it goes on there.
+	 */
+	if (s && !ch->resume && (disk_only || spec_is_vm(&s->spec)) &&
+	    suspend(ch, s, disk_only, &e) == 0)
 		return;
 	if (e.code) {
 		reply_err(a, c, &e);

@@ -97,12 +97,31 @@ void lifetime_changed(struct sandbox *s, bool timeout)
 		lifetime_asleep(s);
 }
 
+/* A microVM that is paused has its memory on disk. */
+static void fall_asleep(struct sandbox *s, const char *action, const char *why)
+{
+	bool pause = strcmp(action, "pause") == 0;
+	struct err e = { 0 };
+
+	if (pause && !spec_is_vm(&s->spec)) {
+		box_pause_because(s, why);
+		return;
+	}
+	if (box_suspend(s, !pause, NULL, &e) < 0)
+		log_warn("sandbox=%s %s, trying again", s->id, e.msg);
+	else
+		audit_add(s->api,
+			  &(struct audit){
+				  .type = "sandbox.suspend",
+				  .box = s,
+				  .data = json_pack("{s:s}", "reason", why) });
+}
+
 /* Now, or when it is in a state for it. */
 static void put_to_sleep(struct sandbox *s)
 {
 	bool busy = s->state != BOX_RUNNING || s->pause.call.busy ||
 		    s->restart.busy;
-	struct err e = { 0 };
 
 	if (sleeps(s)) {
 		lifetime_asleep(s);
@@ -114,18 +133,7 @@ static void put_to_sleep(struct sandbox *s)
 		return;
 	log_info("sandbox=%s its time is over, timeout-action=%s", s->id,
 		 s->spec.timeout_action);
-	if (strcmp(s->spec.timeout_action, "pause") == 0) {
-		box_pause_because(s, "timeout");
-		return;
-	}
-	if (box_suspend(s, NULL, &e) < 0)
-		log_warn("sandbox=%s %s, trying again", s->id, e.msg);
-	else
-		audit_add(s->api,
-			  &(struct audit){ .type = "sandbox.suspend",
-					   .box = s,
-					   .data = json_pack("{s:s}", "reason",
-							     "timeout") });
+	fall_asleep(s, s->spec.timeout_action, "timeout");
 }
 
 static void on_deadline(struct timer *t)
@@ -198,7 +206,7 @@ static bool budget_used(const struct sandbox *s)
 static void idle(struct sandbox *s)
 {
 	if (strcmp(s->spec.idle_action, "pause") == 0) {
-		box_pause_because(s, "idle");
+		fall_asleep(s, "pause", "idle");
 		return;
 	}
 	box_reason(s, "idle for %.10g s", (double)s->spec.idle_ms / 1000);
@@ -214,7 +222,8 @@ void lifetime_check(struct sandbox *s)
 		box_reason(s, "cpu budget of %.10g s used",
 			   (double)s->spec.cpu_budget_ms / 1000);
 		end(s, "cpu-budget");
-	} else if (s->spec.idle_ms > 0 && box_idle_ms(s) >= s->spec.idle_ms) {
+	} else if (s->spec.idle_ms > 0 && !s->restart.busy &&
+		   box_idle_ms(s) >= s->spec.idle_ms) {
 		idle(s);
 	}
 }

@@ -340,9 +340,12 @@ static void on_disk(struct snapshot_take *t, struct snapshot *disk,
 	ask_kill(s);
 }
 
-int box_suspend(struct sandbox *s, struct box_waiter *w, struct err *e)
+int box_suspend(struct sandbox *s, bool disk_only, struct box_waiter *w,
+		struct err *e)
 {
-	const struct snapshot_ask ask = { .kind = SNAPSHOT_DISK, .stay = true };
+	const struct snapshot_ask ask = { .kind = SNAPSHOT_DISK,
+					  .stay = true,
+					  .disk_only = disk_only };
 	int r = may_restart(s, e);
 
 	if (r == 0 && s->state == BOX_SUSPENDED)

@@ -51,8 +51,8 @@ int may_rollback(const struct sandbox *s, const struct snapshot *to,
 		 struct err *e) MUST_CHECK;
 int box_rollback(struct sandbox *s, struct snapshot *to, struct box_waiter *w,
 		 struct err *e) MUST_CHECK;
-/* Only its disk is left. */
-int box_suspend(struct sandbox *s, struct box_waiter *w,
+/* Only its disk is left, and unless `disk_only` the memory of a microVM. */
+int box_suspend(struct sandbox *s, bool disk_only, struct box_waiter *w,
 		struct err *e) MUST_CHECK;
 /* One that is suspended runs again; several may wait for it. */
 int box_resume(struct sandbox *s, struct box_waiter *w,

@@ -93,7 +93,8 @@ const struct schema schemas[] = {
 	{ "PauseAsk", "How to pause",
 	  FIELDS{ { "disk_only?", "boolean",
 		    "its processes end, only the disk stays; survives a "
-		    "restart of the host" },
+		    "restart of the host. A microvm has its memory on disk, "
+		    "too, when this is false" },
 		  { 0 } } },
 	{ "Pause", "Since when it is paused",
 	  FIELDS{ { "since", "time?",

@@ -233,7 +233,9 @@ int snapshot_take(struct snapshot_take *t, struct sandbox *s,
 	warden_req_id(&snap->call, WARDEN_SNAPSHOT, "");
 	memcpy(snap->call.req.snapshot.id, s->id, ID_LEN);
 	memcpy(snap->call.req.snapshot.snap, snap->id, ID_LEN);
-	snap->call.req.snapshot.flags = ask->stay ? SNAPSHOT_STAY : 0;
+	snap->call.req.snapshot.flags =
+		(ask->stay ? SNAPSHOT_STAY : 0u) |
+		(ask->disk_only ? SNAPSHOT_DISK_ONLY : 0u);
 	snap->call.req.snapshot.copies = ask->copies;
 	list_add(&s->takes, &snap->in_line);
 	if (s->takes.next == &snap->in_line)

@@ -124,6 +124,7 @@ struct snapshot_ask {
 	const char *name; /* "" or NULL: none */
 	unsigned copies;  /* for so many launches from it */
 	bool stay;        /* the sandbox stays frozen */
+	bool disk_only;   /* without the memory of a microVM */
 };
 
 /*

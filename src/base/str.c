@@ -154,17 +154,23 @@ void age_text(uint64_t ms, char out[SIZE_TEXT])
 
 static const char id_letters[] = "abcdefghijklmnopqrstuvwxyz234567";
 
+void id_from(const unsigned char bytes[ID_LEN], char out[ID_CAP])
+{
+	int i;
+
+	out[0] = 'i';
+	for (i = 1; i < ID_LEN; i++)
+		out[i] = id_letters[bytes[i] & 31];
+	out[ID_LEN] = '\0';
+}
+
 int id_make(char out[ID_CAP])
 {
 	unsigned char rnd[ID_LEN];
-	int i;
 
 	if (getrandom(rnd, sizeof(rnd), 0) != (ssize_t)sizeof(rnd))
 		return -EIO;
-	out[0] = 'i';
-	for (i = 1; i < ID_LEN; i++)
-		out[i] = id_letters[rnd[i] & 31];
-	out[ID_LEN] = '\0';
+	id_from(rnd, out);
 	return 0;
 }
 

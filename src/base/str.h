@@ -32,6 +32,8 @@ void age_text(uint64_t ms, char out[SIZE_TEXT]);
  */
 enum { ID_LEN = 27, ID_CAP = ID_LEN + 1, NAME_CAP = 64 };
 int id_make(char out[ID_CAP]) MUST_CHECK;
+/* Of so many bytes, which are a hash: the same bytes, the same id. */
+void id_from(const unsigned char bytes[ID_LEN], char out[ID_CAP]);
 bool id_valid(const char *s);
 bool name_valid(const char *s);
 

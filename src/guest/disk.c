@@ -4,6 +4,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <linux/fs.h>
 #include <stdio.h>
 #include <string.h>
@@ -81,6 +82,30 @@ static int grow(const char *at, struct err *e)
 	return 0;
 }
 
+static int remove_one(const char *path, const struct stat *st, int kind,
+		      struct FTW *at)
+{
+	(void)st;
+	(void)kind;
+	(void)at;
+	return remove(path);
+}
+
+/*
+ * A disk that was used before has what an overlay left in its work directory,
+ * with the note that it was volatile, which no other overlay takes.
+ */
+static int make_work(const char *work, struct err *e)
+{
+	enum { LEVELS = 16 };
+
+	if (nftw(work, remove_one, LEVELS, FTW_DEPTH | FTW_PHYS | FTW_MOUNT) <
+		    0 &&
+	    errno != ENOENT)
+		return err_sys(e, "clear %s", work);
+	return mkdir(work, 0700) < 0 ? err_sys(e, "make %s", work) : 0;
+}
+
 int disk_mount(struct guest *g, struct err *e)
 {
 	char image[96], volume[96], upper[112], work[112];
@@ -95,9 +120,8 @@ int disk_mount(struct guest *g, struct err *e)
 	    mount_one(GUEST_DISK, "ext4", 0, volume, e) < 0 ||
 	    grow(volume, e) < 0)
 		return -e->code;
-	/* A disk that was used before has them. */
-	if ((mkdir(upper, 0755) < 0 || mkdir(work, 0700) < 0) &&
-	    errno != EEXIST)
-		return err_sys(e, "prepare the disk");
-	return 0;
+	/* A disk that was used before has it. */
+	if (mkdir(upper, 0755) < 0 && errno != EEXIST)
+		return err_sys(e, "make %s", upper);
+	return make_work(work, e);
 }

@@ -23,7 +23,7 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "warden/warden.h"
+#include "warden/vm.h"
 
 enum {
 	RECLAIM_AFTER_MS = 200,
@@ -215,6 +215,8 @@ static int thaw(struct pause *p, struct err *e)
 	b->paused = false;
 	p->unrecorded = true;
 	reclaim_stop(b);
+	if (b->spec.flags & LAUNCH_MICROVM)
+		vm_go_on(b);
 	return 0;
 }
 

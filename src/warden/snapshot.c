@@ -21,8 +21,10 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "sandbox/vm/shape.h"
+#include "sandbox/vm/state.h"
 #include "sandbox/walls.h"
-#include "warden/warden.h"
+#include "warden/vm.h"
 
 /* So much is written in a moment: while it stands still. */
 enum { DIRTY_MAX = 1 << 20 };
@@ -128,6 +130,10 @@ struct snap {
 	int group_fd, tree_fd;
 	unsigned slot;
 	bool thaw; /* it ran before */
+	bool vm;
+	struct state_of of; /* of one */
+	char key[ID_CAP];
+	struct state_save state;
 	struct deferred gone;
 };
 
@@ -137,6 +143,7 @@ static void snap_free(struct deferred *d)
 
 	auto_close(&t->group_fd);
 	auto_close(&t->tree_fd);
+	auto_close(&t->of.template_fd);
 	free(t);
 }
 
@@ -149,12 +156,29 @@ static void snap_over(struct turn *turn, const struct err *e)
 	loop_defer(&turn->w->loop, &t->gone, snap_free);
 }
 
+static int stand_still(struct snap *t, struct err *e)
+{
+	if (t->vm)
+		return state_save_end(&t->state, e);
+	return t->thaw ? cgroup_freeze(t->group_fd, e) : 0;
+}
+
+/* A machine that stays is stopped, and frozen for who looks from outside. */
+static int let_go(struct snap *t, bool stay, struct err *e)
+{
+	if (!t->vm)
+		return t->thaw && !stay ? cgroup_thaw(t->group_fd, e) : 0;
+	if (state_save_close(&t->state, stay, e) < 0)
+		return -e->code;
+	return stay ? cgroup_freeze(t->group_fd, e) : 0;
+}
+
 static int take(struct snap *t, struct copies *c, struct err *e)
 {
 	struct store *s = &t->job.w->store;
 	uint64_t from = clock_boot_us();
-	struct err thaw = { 0 };
-	int r = t->thaw ? cgroup_freeze(t->group_fd, e) : 0;
+	struct err later = { 0 };
+	int r = stand_still(t, e);
 
 	if (r == 0) {
 		copies_go(c);
@@ -163,13 +187,28 @@ static int take(struct snap *t, struct copies *c, struct err *e)
 	}
 	if (r == 0)
 		copies_made(c);
-	if (t->thaw && (r < 0 || !(t->spec.flags & SNAPSHOT_STAY)) &&
-	    cgroup_thaw(t->group_fd, &thaw) < 0 && r == 0) {
-		*e = thaw;
-		r = -thaw.code;
+	if (let_go(t, r == 0 && t->spec.flags & SNAPSHOT_STAY, &later) < 0 &&
+	    r == 0) {
+		*e = later;
+		r = -later.code;
 	}
 	t->out.done.pause_us = t->thaw ? clock_boot_us() - from : 0;
 	return r;
+}
+
+/* What takes long and can be done while it runs. */
+static int prepare(struct snap *t, struct err *e)
+{
+	struct err later = { 0 };
+
+	if (cgroup_dirty_bytes(&t->job.w->cg, t->slot) > DIRTY_MAX &&
+	    syncfs(t->tree_fd) < 0)
+		return err_sys(e, "write out what is dirty");
+	if (!t->vm || state_save_begin(&t->state, &t->of, e) == 0)
+		return 0;
+	if (state_save_close(&t->state, false, &later) < 0)
+		log_warn("sandbox=%s %s", t->spec.id, later.msg);
+	return -e->code;
 }
 
 static int snap_work(struct job *j, struct err *e)
@@ -183,9 +222,8 @@ static int snap_work(struct job *j, struct err *e)
 	struct err none = { 0 };
 	int r;
 
-	if (cgroup_dirty_bytes(&j->w->cg, t->slot) > DIRTY_MAX &&
-	    syncfs(t->tree_fd) < 0)
-		return err_sys(e, "write out what is dirty");
+	if (prepare(t, e) < 0)
+		return -e->code;
 	copies_prepare(s, &c);
 	r = take(t, &c, e);
 	copies_end(&c, r == 0, t->out.copied);
@@ -216,6 +254,8 @@ static void go_on(struct snap *t, bool stay)
 
 	if (!stay && t->thaw && cgroup_thaw(t->group_fd, &e) < 0)
 		log_err("sandbox=%s %s", t->spec.id, e.msg);
+	if (!stay && t->vm && t->turn.box)
+		vm_go_on(t->turn.box);
 	if (!stay)
 		return;
 	t->turn.box->paused = true;
@@ -250,6 +290,28 @@ static void snap_done(struct job *j, const struct err *result)
 	turn_end(&t->turn, &e);
 }
 
+/* The child speaks to the machine, so it has to run. */
+static int start_vm(struct snap *t, struct err *e)
+{
+	const struct box *b = t->turn.box;
+	struct err none = { 0 };
+
+	if (b->paused)
+		return err_set(e, EBUSY,
+			       "sandbox %s is a microvm that stands still: "
+			       "resume it first",
+			       b->spec.id);
+	t->vm = true;
+	t->of = vm_state_of(b, t->tree_fd);
+	t->of.disk_only = t->spec.flags & SNAPSHOT_DISK_ONLY;
+	vm_key(&b->w->vm, &b->spec, t->key);
+	t->of.key = t->key;
+	/* Without it the memory is read from QEMU. */
+	if (*b->template && !t->of.disk_only)
+		t->of.template_fd = template_memory(b->w, b->template, &none);
+	return 0;
+}
+
 /* Everything that the child needs is open before it starts: what ends
  * meanwhile leads nowhere. */
 static int snap_start(struct turn *turn, struct err *e)
@@ -274,6 +336,8 @@ static int snap_start(struct turn *turn, struct err *e)
 		return t->group_fd;
 	t->thaw = !b->paused;
 	t->slot = b->slot;
+	if (b->spec.flags & LAUNCH_MICROVM && start_vm(t, e) < 0)
+		return -e->code;
 	/* Where a copy is the work of copying, each launch does its own. */
 	if (!store_copies_pay(&w->store))
 		t->spec.copies = 0;
@@ -302,7 +366,7 @@ void box_snapshot(struct box *b, const struct snapshot_spec *s,
 			       .pid_io.fd = -1,
 			       .err_fd = -1 };
 	t->spec = *s;
-	t->group_fd = t->tree_fd = -1;
+	t->group_fd = t->tree_fd = t->of.template_fd = -1;
 	t->turn.start = snap_start;
 	t->turn.over = snap_over;
 	turn_take(b, &t->turn, wt);

@@ -8,6 +8,10 @@
  *
  *	(asked for) --boot--> saved --load--> ready
  *
+ * Snapshots of machines have their own copy of what they started with. When
+ * that is of no template that is there, it is loaded from the snapshot, and
+ * stays in memory as that of a template does; the pool has nothing of it.
+ *
  * The oldest go when there are too many, and those of an image go with it.
  * What runs from a template keeps it: its own snapshots are made of what
  * differs from there.
@@ -29,6 +33,7 @@
 #include "sandbox/vm/control.h"
 #include "sandbox/vm/qmp.h"
 #include "sandbox/vm/shape.h"
+#include "sandbox/vm/state.h"
 #include "store/share.h"
 #include "warden/vm.h"
 
@@ -48,6 +53,7 @@ struct template
 	struct launch_spec shape; /* of who asked first */
 	struct box *boot;         /* the machine that becomes one */
 	int tree_fd;              /* where to, while it boots */
+	int file_fd; /* what a snapshot's machine started with; -1: none */
 	bool made;
 	int ram_fd; /* its memory, sealed; -1: not loaded */
 	struct job job;
@@ -79,7 +85,7 @@ static struct template *template_new(struct warden *w, const char *key,
 	t->w = w;
 	snprintf(t->key, sizeof(t->key), "%s", key);
 	snprintf(t->image, sizeof(t->image), "%s", image);
-	t->tree_fd = t->ram_fd = -1;
+	t->tree_fd = t->file_fd = t->ram_fd = -1;
 	list_init(&t->waits);
 	list_add(&w->templates, &t->node);
 	return t;
@@ -99,6 +105,7 @@ static bool is_busy(const struct template *t)
 static void forget(struct template *t)
 {
 	auto_close(&t->ram_fd);
+	auto_close(&t->file_fd);
 	timer_del(&t->w->loop, &t->idle);
 	list_del(&t->node);
 	loop_defer(&t->w->loop, &t->gone, template_free);
@@ -146,6 +153,8 @@ static struct template *oldest(struct warden *w, unsigned *n)
 	list_each (pos, tmp, &w->templates) {
 		struct template *t = container_of(pos, struct template, node);
 
+		if (t->file_fd >= 0)
+			continue;
 		++*n;
 		if (may_go(t) && (!best || t->used_s < best->used_s))
 			best = t;
@@ -266,18 +275,26 @@ static void finish(struct template *t, const struct err *e)
 
 /* --- loading --- */
 
-static int load_work(struct job *j, struct err *e)
+int template_memory(struct warden *w, const char *key, struct err *e)
 {
-	const struct template *t = container_of(j, struct template, job);
-	AUTO_CLOSE int tree_fd = store_template_open(&j->w->store, t->key, e);
-	AUTO_CLOSE int fd = -1;
+	AUTO_CLOSE int tree_fd = store_template_open(&w->store, key, e);
+	int fd;
 
 	if (tree_fd < 0)
 		return tree_fd;
 	fd = openat(tree_fd, "ram", O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-	if (fd < 0)
-		return err_sys(e, "open the memory of template %s", t->key);
-	return file_copy(fd, t->ram_fd, e);
+	return fd < 0 ? err_sys(e, "open the memory of template %s", key) : fd;
+}
+
+static int load_work(struct job *j, struct err *e)
+{
+	const struct template *t = container_of(j, struct template, job);
+	AUTO_CLOSE int fd = -1;
+
+	if (t->file_fd >= 0)
+		return file_copy(t->file_fd, t->ram_fd, e);
+	fd = template_memory(j->w, t->key, e);
+	return fd < 0 ? fd : file_copy(fd, t->ram_fd, e);
 }
 
 static void unload(struct timer *timer)
@@ -286,6 +303,8 @@ static void unload(struct timer *timer)
 
 	if (is_busy(t))
 		timer_set(&t->w->loop, timer, IDLE_MS, unload);
+	else if (t->file_fd >= 0)
+		forget(t);
 	else
 		auto_close(&t->ram_fd);
 }
@@ -466,7 +485,8 @@ static unsigned n_boots(const struct warden *w)
 
 static int wait_for(struct template *t, struct base_wait *wait, struct err *e)
 {
-	int r = is_busy(t) ? 0 : t->saved ? load(t, e) : boot(t, e);
+	bool there = t->saved || t->file_fd >= 0;
+	int r = is_busy(t) ? 0 : there ? load(t, e) : boot(t, e);
 
 	if (r < 0) {
 		if (!t->saved)
@@ -477,16 +497,21 @@ static int wait_for(struct template *t, struct base_wait *wait, struct err *e)
 	return 0;
 }
 
-int template_wait(struct warden *w, const struct launch_spec *s,
-		  struct base_wait *wait, struct err *e)
+static bool is_ready(const struct template *t)
 {
-	char key[ID_CAP];
+	return t->ram_fd >= 0 && !is_busy(t);
+}
+
+int template_wait(struct box *b, struct err *e)
+{
+	const struct launch_spec *s = &b->spec;
+	struct warden *w = b->w;
 	struct template *t;
 
-	list_init(&wait->node);
-	vm_key(&w->vm, s, key);
-	t = find(w, key);
-	if (t && t->ram_fd >= 0 && !is_busy(t))
+	list_init(&b->base.node);
+	vm_key(&w->vm, s, b->template);
+	t = find(w, b->template);
+	if (t && is_ready(t))
 		return TEMPLATE_READY;
 	if (!t && !make_room(w))
 		return TEMPLATE_NONE;
@@ -496,22 +521,61 @@ int template_wait(struct warden *w, const struct launch_spec *s,
 			       "again when one is done",
 			       BOOTS_MAX);
 	if (!t) {
-		t = template_new(w, key, s->image);
+		t = template_new(w, b->template, s->image);
 		t->shape = *s;
 	}
-	if (wait_for(t, wait, e) < 0)
+	if (wait_for(t, &b->base, e) < 0)
+		return -e->code;
+	return TEMPLATE_WAIT;
+}
+
+/* Is this what machines of the template start with? */
+static bool is_memory_of(struct warden *w, const char *key, const char *name)
+{
+	struct err e = { 0 };
+	AUTO_CLOSE int fd = template_memory(w, key, &e);
+	char its[ID_CAP];
+
+	return fd >= 0 && state_memory_name(fd, its, &e) == 0 &&
+	       strcmp(its, name) == 0;
+}
+
+int template_wait_memory(struct box *b, int tree_fd, struct err *e)
+{
+	AUTO_CLOSE int fd = openat(tree_fd, STATE_MEMORY,
+				   O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	struct warden *w = b->w;
+	struct template *t;
+	char name[ID_CAP];
+
+	if (fd < 0)
+		return err_sys(e, "open the memory of snapshot %s",
+			       b->spec.from);
+	if (state_memory_name(fd, name, e) < 0)
+		return -e->code;
+	vm_key(&w->vm, &b->spec, b->template);
+	if (is_memory_of(w, b->template, name))
+		return template_wait(b, e);
+	list_init(&b->base.node);
+	memcpy(b->template, name, sizeof(name));
+	t = find(w, name);
+	if (t && is_ready(t))
+		return TEMPLATE_READY;
+	if (!t) {
+		t = template_new(w, name, b->spec.image);
+		t->file_fd = take_fd(&fd);
+	}
+	if (wait_for(t, &b->base, e) < 0)
 		return -e->code;
 	return TEMPLATE_WAIT;
 }
 
 int template_take(struct box *b, struct vm_files *f, struct err *e)
 {
-	char key[ID_CAP];
-	struct template *t;
+	const char *key = b->template;
+	struct template *t = find(b->w, key);
 	struct stat st;
 
-	vm_key(&b->w->vm, &b->spec, key);
-	t = find(b->w, key);
 	if (!t || t->ram_fd < 0)
 		return err_set(e, ENOENT, "no template %s", key);
 	if (fstat(t->ram_fd, &st) < 0 ||
@@ -520,9 +584,9 @@ int template_take(struct box *b, struct vm_files *f, struct err *e)
 	f->ram_fd = fcntl(t->ram_fd, F_DUPFD_CLOEXEC, 0);
 	if (f->ram_fd < 0)
 		return err_sys(e, "the memory of template %s", key);
-	memcpy(b->template, key, sizeof(key));
 	t->used_s = (uint64_t)time(NULL);
-	store_template_use(&b->w->store, key);
+	if (t->saved)
+		store_template_use(&b->w->store, key);
 	timer_set(&b->w->loop, &t->idle, IDLE_MS, unload);
 	return 0;
 }

@@ -23,6 +23,8 @@
 #include "base/log.h"
 #include "sandbox/vm/control.h"
 #include "sandbox/vm/qmp.h"
+#include "sandbox/vm/ram.h"
+#include "sandbox/vm/state.h"
 #include "store/share.h"
 #include "warden/vm.h"
 
@@ -134,15 +136,21 @@ static int console_open(struct vm *v, int dir_fd, struct err *e)
 	return take_fd(&fd);
 }
 
-/* The last line that says something. */
+/* The last line that says something: not that it ends, but why. */
 static const char *last_line(struct buf *b)
 {
-	char *text = buf_str(b), *end = text + strlen(text), *nl;
+	static const char ends[] = "] reboot: ";
+	char *text = buf_str(b), *end = text + strlen(text), *line;
 
-	while (end > text && (end[-1] == '\n' || end[-1] == ' '))
-		*--end = '\0';
-	nl = strrchr(text, '\n');
-	return nl ? nl + 1 : text;
+	for (;;) {
+		while (end > text && (end[-1] == '\n' || end[-1] == ' '))
+			*--end = '\0';
+		line = strrchr(text, '\n');
+		if (!line || !strstr(line, ends))
+			return line ? line + 1 : text;
+		end = line;
+		*end = '\0';
+	}
 }
 
 /* What can be read of it now. */
@@ -214,6 +222,9 @@ void vm_adopted(struct box *b)
 			 e.msg);
 	if (dir_fd >= 0)
 		read_template(b, dir_fd);
+	/* Somebody may have made it stand still, and died. */
+	if (!b->paused)
+		vm_go_on(b);
 }
 
 /* --- the guest --- */
@@ -259,6 +270,8 @@ static int speak(struct job *j, struct err *e)
 
 	if (v->mode == VM_TEMPLATE)
 		return template_save(b->makes, b->spec.id, v->ram_fd, e);
+	if (b->goes_on)
+		return vm_state_load(b, e);
 	if (v->mode == VM_RESTORE && load_devices(b, e) < 0)
 		return -e->code;
 	fd = control_open(j->w->box_fd, b->spec.id, e);
@@ -319,7 +332,7 @@ int vm_guest_start(struct box *b, struct err *e)
 int vm_memory_new(uint64_t bytes, struct err *e)
 {
 	AUTO_CLOSE int fd =
-		memfd_create("memory", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+		memfd_create(RAM_NAME, MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
 	if (fd < 0 || ftruncate(fd, (off_t)bytes) < 0)
 		return err_sys(e, "make memory");
@@ -358,6 +371,8 @@ static int open_disk(struct box *b, struct err *e)
 
 	if (tree_fd < 0)
 		return tree_fd;
+	if (b->boots && state_forget(tree_fd, e) < 0)
+		return -e->code;
 	fd = openat(tree_fd, "disk", O_RDWR | O_NOFOLLOW | O_CLOEXEC);
 	if (fd >= 0)
 		return take_fd(&fd);
@@ -403,11 +418,13 @@ int vm_base_start(struct box *b, struct err *e)
 	int r = TEMPLATE_NONE;
 
 	b->base.done = on_base;
-	if (!b->makes && !b->spec.from[0])
-		r = template_wait(b->w, &b->spec, &b->base, e);
+	if (!b->makes)
+		r = b->spec.from[0] ? vm_state_wait(b, e) : template_wait(b, e);
 	if (r < 0)
 		return r;
 	b->boots = r == TEMPLATE_NONE;
+	if (b->boots)
+		b->template[0] = '\0';
 	b->basing = r == TEMPLATE_WAIT;
 	return b->boots ? base_start(b, e) : 0;
 }

@@ -18,12 +18,18 @@ int vm_memory_new(uint64_t bytes, struct err *e) MUST_CHECK;
 int vm_memory_seal(int fd, struct err *e) MUST_CHECK;
 
 /*
- * The template for machines like this. TEMPLATE_WAIT: `done` comes later, as
- * with vm_base_wait(). TEMPLATE_NONE: there are too many; it has to boot.
+ * The template for machines like this (b->template). TEMPLATE_WAIT: `done` of
+ * b->base comes later, as with vm_base_wait(). TEMPLATE_NONE: there are too
+ * many; it has to boot.
  */
 enum { TEMPLATE_READY, TEMPLATE_WAIT, TEMPLATE_NONE };
-int template_wait(struct warden *w, const struct launch_spec *s,
-		  struct base_wait *wait, struct err *e) MUST_CHECK;
+int template_wait(struct box *b, struct err *e) MUST_CHECK;
+/* The same for one that goes on from a snapshot, whose tree this is: what it
+ * started with, of a template that is there or not. Never TEMPLATE_NONE. */
+int template_wait_memory(struct box *b, int tree_fd, struct err *e) MUST_CHECK;
+/* The file with the memory of a template in the pool, to be read. */
+int template_memory(struct warden *w, const char *key,
+		    struct err *e) MUST_CHECK;
 /* It is ready: the sandbox starts as one, with this memory. */
 int template_take(struct box *b, struct vm_files *f, struct err *e) MUST_CHECK;
 
@@ -33,3 +39,14 @@ int template_save(struct template *t, const char *box, int ram_fd,
 		  struct err *e) MUST_CHECK;
 /* What the guest is told of flags. */
 uint32_t template_flags(const struct template *t);
+
+/* vm_state.c */
+/* Has what it started with loaded when its snapshot has memory, that this host
+ * can go on with: b->goes_on. As template_wait(). */
+int vm_state_wait(struct box *b, struct err *e) MUST_CHECK;
+/* In a child: it goes on where the snapshot was made. */
+int vm_state_load(const struct box *b, struct err *e) MUST_CHECK;
+/* For the child that makes a snapshot; `tree_fd` of its volume. */
+struct state_of vm_state_of(const struct box *b, int tree_fd);
+/* Whatever somebody did to it: it goes on, soon. */
+void vm_go_on(struct box *b);

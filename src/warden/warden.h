@@ -21,6 +21,7 @@
  *	import.c    workers that fill images
  *	vm.c	    sandboxes with a kernel of their own
  *	template.c  machines that they start as
+ *	vm_state.c  those that go on with their memory
  *	view.c	    workers that look at states of disks
  *	base.c	    workers that make the disks of images for microVMs
  *	fetch.c     workers that speak to registries
@@ -101,6 +102,7 @@ struct box {
 	struct base_wait base; /* its image's, while that is being made */
 	bool basing;
 	bool boots;             /* a VM that starts as no template */
+	bool goes_on;           /* a VM whose snapshot has its memory */
 	char template[ID_CAP];  /* that it started as; "": none */
 	struct template *makes; /* it becomes one, and nobody hears of it */
 	struct turn *turn;      /* what is being done to it... */

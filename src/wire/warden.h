@@ -181,7 +181,12 @@ struct import_spec {
 enum snapshot_flags {
 	/* It stays frozen: the next word about it is a kill or a resume. */
 	SNAPSHOT_STAY = 1,
-	SNAPSHOT_FLAGS_ALL = 1,
+	/*
+	 * Of a microVM: the disk alone. Otherwise its memory comes along, and
+	 * what is launched from the snapshot goes on where it stood.
+	 */
+	SNAPSHOT_DISK_ONLY = 2,
+	SNAPSHOT_FLAGS_ALL = 3,
 };
 
 enum { SNAPSHOT_COPIES_MAX = 100 };

@@ -33,7 +33,6 @@ void vm_print(const struct vm_host *h, char out[VM_PRINT_TEXT])
 void vm_key(const struct vm_host *h, const struct launch_spec *s,
 	    char key[ID_CAP])
 {
-	static const char letters[] = "abcdefghijklmnopqrstuvwxyz234567";
 	const uint64_t shape[] = {
 		s->mem_bytes,
 		s->cpus_milli,
@@ -44,7 +43,6 @@ void vm_key(const struct vm_host *h, const struct launch_spec *s,
 	};
 	uint8_t sum[SHA256_LEN];
 	struct sha256 sha;
-	int i;
 
 	host_hash(h, sum);
 	sha256_init(&sha);
@@ -52,8 +50,5 @@ void vm_key(const struct vm_host *h, const struct launch_spec *s,
 	sha256_add(&sha, s->image, strlen(s->image));
 	sha256_add(&sha, shape, sizeof(shape));
 	sha256_end(&sha, sum);
-	key[0] = 'i';
-	for (i = 1; i < ID_LEN; i++)
-		key[i] = letters[sum[i] & 31];
-	key[ID_LEN] = '\0';
+	id_from(sum, key);
 }

@@ -2,32 +2,38 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/fs.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/auto.h"
 #include "base/fd.h"
+#include "base/sha.h"
 #include "sandbox/vm/control.h"
+#include "store/share.h"
 
 /* How long they may take: emulation on a busy host is slow. */
 enum { QMP_MS = 60 * 1000, HOLD_MS = 60 * 1000, WAKE_MS = 30 * 1000 };
-enum { PIECE = 256 * 1024 };
-
-static const char *const files[] = { STATE_MEMORY, STATE_CHANGED, STATE_DEVICES,
-				     STATE_SHAPE };
 
 int state_drop(int tree_fd, struct err *e)
 {
+	static const char *const files[] = { STATE_SHAPE, STATE_CHANGED,
+					     STATE_DEVICES };
 	size_t i;
 
 	for (i = 0; i < ARRAY_LEN(files); i++)
 		if (unlinkat(tree_fd, files[i], 0) < 0 && errno != ENOENT)
 			return err_sys(e, "remove '%s'", files[i]);
 	return 0;
+}
+
+int state_forget(int tree_fd, struct err *e)
+{
+	if (unlinkat(tree_fd, STATE_MEMORY, 0) < 0 && errno != ENOENT)
+		return err_sys(e, "remove '" STATE_MEMORY "'");
+	return state_drop(tree_fd, e);
 }
 
 static int file_new(int tree_fd, const char *name, int how, struct err *e)
@@ -76,69 +82,98 @@ static int wake(const struct state_of *of, int control_fd, uint32_t flags,
 
 /* --- what it started with --- */
 
-/* Where nothing can be shared, or there is no template any more. */
-static int copy_data(int from, int to, uint64_t bytes, struct err *e)
+static int keep_time(int from, int to, struct err *e)
 {
-	static char piece[PIECE];
-	off_t at = 0;
+	struct stat st;
 
-	if (ftruncate(to, (off_t)bytes) < 0)
-		return err_sys(e, "make room for the memory");
-	while ((at = lseek(from, at, SEEK_DATA)) >= 0) {
-		off_t end = lseek(from, at, SEEK_HOLE);
+	if (fstat(from, &st) < 0)
+		return err_sys(e, "look at the memory");
+	return futimens(to, (struct timespec[]){ st.st_mtim, st.st_mtim }) < 0
+		       ? err_sys(e, "name the memory")
+		       : 0;
+}
 
-		while (at < end) {
-			size_t most = (size_t)(end - at);
-			ssize_t n = pread(from, piece,
-					  most < PIECE ? most : PIECE, at);
+/* From its template, which may be gone; QEMU has it, too. */
+static int fill_memory(const struct state_of *of, const struct ram_map *m,
+		       int to, struct err *e)
+{
+	AUTO_CLOSE int from = -1;
 
-			if (n <= 0 || pwrite(to, piece, (size_t)n, at) != n)
-				return err_sys(e, "copy the memory");
-			at += n;
-		}
-	}
-	return 0;
+	if (of->template_fd >= 0)
+		return file_share(of->template_fd, to, e) < 0
+			       ? -e->code
+			       : keep_time(of->template_fd, to, e);
+	from = ram_open(of->proc_fd, m, e);
+	return from < 0 ? from : file_copy(from, to, e);
 }
 
 static int save_memory(const struct state_of *of, const struct ram_map *m,
 		       struct err *e)
 {
-	AUTO_CLOSE int to = file_new(of->tree_fd, STATE_MEMORY, O_RDWR, e);
-	AUTO_CLOSE int from = -1;
+	static const char half[] = STATE_MEMORY ".new";
+	AUTO_CLOSE int fd = -1;
 
-	if (to < 0)
-		return to;
-	if (of->template_fd >= 0 && ioctl(to, FICLONE, of->template_fd) == 0)
+	/* What it started with does not change. */
+	if (faccessat(of->tree_fd, STATE_MEMORY, F_OK, AT_SYMLINK_NOFOLLOW) ==
+	    0)
 		return 0;
-	from = ram_open(of->proc_fd, m, e);
-	if (from < 0)
-		return from;
-	return copy_data(from, to, m->bytes, e);
+	unlinkat(of->tree_fd, half, 0);
+	fd = file_new(of->tree_fd, half, O_RDWR, e);
+	if (fd < 0 || fill_memory(of, m, fd, e) < 0)
+		return -e->code;
+	if (renameat(of->tree_fd, half, of->tree_fd, STATE_MEMORY) < 0)
+		return err_sys(e, "keep the memory");
+	return 0;
+}
+
+int state_memory_name(int file_fd, char name[ID_CAP], struct err *e)
+{
+	uint8_t sum[SHA256_LEN];
+	struct sha256 sha;
+	struct stat st;
+
+	if (fstat(file_fd, &st) < 0)
+		return err_sys(e, "look at the memory");
+	sha256_init(&sha);
+	sha256_add(&sha,
+		   (int64_t[]){ st.st_size, st.st_mtim.tv_sec,
+				st.st_mtim.tv_nsec },
+		   3 * sizeof(int64_t));
+	sha256_end(&sha, sum);
+	id_from(sum, name);
+	return 0;
 }
 
 /* --- saving --- */
 
+static int save_changed(struct state_save *s, struct err *e)
+{
+	const struct state_of *of = s->of;
+	struct ram_map map;
+
+	if (ram_find(of->proc_fd, of->pid, of->bytes, &map, e) < 0 ||
+	    save_memory(of, &map, e) < 0)
+		return -e->code;
+	s->changed_fd = file_new(of->tree_fd, STATE_CHANGED, O_RDWR, e);
+	if (s->changed_fd < 0 ||
+	    ram_save_open(&s->ram, of->proc_fd, &map, s->changed_fd, e) < 0 ||
+	    ram_save_begin(&s->ram, e) < 0)
+		return -e->code;
+	/* What is on its way to the disk is not waited for later. */
+	return fdatasync(s->changed_fd) < 0 ? err_sys(e, "save the memory") : 0;
+}
+
 int state_save_begin(struct state_save *s, const struct state_of *of,
 		     struct err *e)
 {
-	struct ram_map map;
-
 	*s = (struct state_save){ .of = of,
 				  .qmp_fd = -1,
 				  .control_fd = -1,
 				  .changed_fd = -1,
 				  .ram = { .pagemap_fd = -1 } };
 	if (state_drop(of->tree_fd, e) < 0 ||
-	    ram_find(of->proc_fd, of->pid, of->bytes, &map, e) < 0 ||
-	    save_memory(of, &map, e) < 0)
+	    (!of->disk_only && save_changed(s, e) < 0))
 		return -e->code;
-	s->changed_fd = file_new(of->tree_fd, STATE_CHANGED, O_RDWR, e);
-	if (s->changed_fd < 0 ||
-	    ram_save_open(&s->ram, of->proc_fd, &map, s->changed_fd, e) < 0)
-		return -e->code;
-	/* The second time it is less, and so it is when it stands still. */
-	if (ram_save_begin(&s->ram, e) < 0 || fdatasync(s->changed_fd) < 0)
-		return e->code ? -e->code : err_sys(e, "save the memory");
 	s->control_fd = control_open(of->box_fd, of->id, e);
 	if (s->control_fd < 0)
 		return s->control_fd;
@@ -157,11 +192,13 @@ static int save_devices(struct state_save *s, struct err *e)
 static int save_shape(const struct state_of *of, struct err *e)
 {
 	AUTO_CLOSE int fd = file_new(of->tree_fd, STATE_SHAPE, O_WRONLY, e);
+	char text[2 * ID_CAP];
 	int r;
 
 	if (fd < 0)
 		return fd;
-	r = write_full(fd, of->key, strlen(of->key));
+	r = snprintf(text, sizeof(text), "%s %s", of->key, of->id);
+	r = write_full(fd, text, (size_t)r);
 	return r < 0 ? err_set(e, -r, "write '" STATE_SHAPE "'") : 0;
 }
 
@@ -171,8 +208,11 @@ int state_save_end(struct state_save *s, struct err *e)
 	if (control_hold(s->control_fd, HOLD_MS, e) < 0)
 		return -e->code;
 	s->stopped = true;
-	if (qmp_run(&s->qmp, "stop", NULL, e) < 0 ||
-	    ram_save_end(&s->ram, e) < 0 || save_devices(s, e) < 0)
+	if (qmp_run(&s->qmp, "stop", NULL, e) < 0)
+		return -e->code;
+	if (s->of->disk_only)
+		return 0;
+	if (ram_save_end(&s->ram, e) < 0 || save_devices(s, e) < 0)
 		return -e->code;
 	/* Last: without it the others are nothing. */
 	return save_shape(s->of, e);
@@ -195,7 +235,7 @@ int state_save_close(struct state_save *s, bool stay, struct err *e)
 	return r;
 }
 
-int state_go_on(const struct state_of *of, bool copied, struct err *e)
+int state_go_on(const struct state_of *of, struct err *e)
 {
 	AUTO_CLOSE int qmp_fd = -1, control_fd = -1;
 	struct qmp q;
@@ -206,18 +246,24 @@ int state_go_on(const struct state_of *of, bool copied, struct err *e)
 	control_fd = control_open(of->box_fd, of->id, e);
 	if (control_fd < 0)
 		return control_fd;
-	return wake(of, control_fd, copied ? GUEST_COPIED : 0, e);
+	return wake(of, control_fd, 0, e);
 }
 
 /* --- loading --- */
 
-int state_shape(int tree_fd, char key[ID_CAP], struct err *e)
+int state_shape(int tree_fd, struct state_shape *s, struct err *e)
 {
-	ssize_t n = read_file_at(tree_fd, STATE_SHAPE, key, ID_CAP);
+	char text[2 * ID_CAP];
+	ssize_t n = read_file_at(tree_fd, STATE_SHAPE, text, sizeof(text));
 
+	*s = (struct state_shape){ 0 };
 	if (n == -ENOENT)
 		return err_set(e, ENOENT, "it has no memory");
-	if (n < 0 || !id_valid(key))
+	if (n == 2 * ID_LEN + 1 && text[ID_LEN] == ' ') {
+		memcpy(s->key, text, ID_LEN);
+		memcpy(s->id, text + ID_LEN + 1, ID_LEN);
+	}
+	if (!id_valid(s->key) || !id_valid(s->id))
 		return err_set(e, EPROTO, "its memory is of no known shape");
 	return 0;
 }
@@ -225,7 +271,8 @@ int state_shape(int tree_fd, char key[ID_CAP], struct err *e)
 int state_load(const struct state_of *of, struct err *e)
 {
 	AUTO_CLOSE int changed_fd = file_open(of->tree_fd, STATE_CHANGED, e);
-	AUTO_CLOSE int devices_fd = -1, qmp_fd = -1;
+	AUTO_CLOSE int devices_fd = -1, qmp_fd = -1, control_fd = -1;
+	struct state_shape shape;
 	struct ram_map map;
 	struct qmp q;
 
@@ -238,7 +285,15 @@ int state_load(const struct state_of *of, struct err *e)
 	qmp_fd = qmp_reach(of, &q, e);
 	if (qmp_fd < 0 ||
 	    ram_find(of->proc_fd, of->pid, of->bytes, &map, e) < 0 ||
-	    ram_load(changed_fd, &map, e) < 0)
+	    ram_load(changed_fd, &map, e) < 0 ||
+	    qmp_load_devices(&q, devices_fd, e) < 0 ||
+	    state_shape(of->tree_fd, &shape, e) < 0)
 		return -e->code;
-	return qmp_load_devices(&q, devices_fd, e);
+	control_fd = control_open(of->box_fd, of->id, e);
+	if (control_fd < 0)
+		return control_fd;
+	if (wake(of, control_fd, strcmp(shape.id, of->id) ? GUEST_COPIED : 0,
+		 e) < 0)
+		return -e->code;
+	return state_drop(of->tree_fd, e);
 }

@@ -2,10 +2,11 @@
  * The state of a machine beside its disk, as files in the same tree: whoever
  * copies the tree has disk and memory of one moment.
  *
- *	memory	  what it started with, shared with its template
+ *	memory	  what it started with, shared with its template; it stays, and
+ *		  has the time of the template's, by which they are known
  *	changed	  the pages that it has written since (ram.h)
  *	devices	  those of QEMU
- *	shape	  the key of its template: which QEMU can go on with it
+ *	shape	  which QEMU can go on with it (shape.h), and whose it was
  *
  * Saving and loading wait for QEMU and the guest, so they are for children of
  * the warden.
@@ -31,6 +32,7 @@ struct state_of {
 	int template_fd; /* the memory of its template, to be shared; or -1 */
 	pid_t pid;       /* of QEMU */
 	uint64_t bytes;  /* of memory */
+	bool disk_only;  /* no memory: it stands still for its disk */
 	const char *id, *hostname, *key;
 };
 
@@ -52,12 +54,19 @@ int state_save_end(struct state_save *s, struct err *e) MUST_CHECK;
  * failure, and what then fails, too, is the error. */
 int state_save_close(struct state_save *s, bool stay, struct err *e) MUST_CHECK;
 
+struct state_shape {
+	char key[ID_CAP], id[ID_CAP];
+};
 /* Is there memory beside this disk, and of which shape? ENOENT. */
-int state_shape(int tree_fd, char key[ID_CAP], struct err *e) MUST_CHECK;
-/* Into a QEMU that waits for it; it runs then, held as it was. */
+int state_shape(int tree_fd, struct state_shape *s, struct err *e) MUST_CHECK;
+/* A name for what is in a file of memory. */
+int state_memory_name(int file_fd, char name[ID_CAP], struct err *e) MUST_CHECK;
+/* Into a QEMU that waits for it; it goes on then as who it is now, and the
+ * files go. */
 int state_load(const struct state_of *of, struct err *e) MUST_CHECK;
 /* They are not needed, or not true any more. */
 int state_drop(int tree_fd, struct err *e) MUST_CHECK;
-/* One that was left standing goes on. */
-int state_go_on(const struct state_of *of, bool copied,
-		struct err *e) MUST_CHECK;
+/* Nor is what it started with: it boots. */
+int state_forget(int tree_fd, struct err *e) MUST_CHECK;
+/* It goes on, stopped or held or not. */
+int state_go_on(const struct state_of *of, struct err *e) MUST_CHECK;
