@@ -226,7 +226,8 @@ static void add_target(struct buf *b, const char *target)
 	buf_add(b, target, n);
 	if (target[n] == '\0')
 		return;
-	http_query_without(&query, target + n + 1, PORT_TOKEN);
+	http_query_without(&query, target + n + 1,
+			   GUARD(LINK) ? PORT_TOKEN : "");
 	if (buf_len(&query) > 0 || target[n + 1] == '\0')
 		buf_puts(b, "?");
 	buf_add(b, buf_data(&query), buf_len(&query));

@@ -60,6 +60,9 @@
 	X(SITE, "site")               /* cookies sent by other sites */       \
 	X(CSP, "csp")                 /* pages of sandboxes have no origin */ \
 	X(COOKIE, "cookie")           /* cookies of ours stay ours */         \
+	X(LINK, "link")               /* nor a token of a link */             \
+	X(REGISTRIES, "registries")   /* images from listed registries */     \
+	X(TERMINAL, "terminal")       /* words of sandboxes, as text */       \
 	X(FRAMES, "frames")           /* lengths that an agent says */        \
 	X(PROTOCOL, "protocol")       /* what an agent may say when */
 

@@ -9,6 +9,7 @@
 
 #include "base/auto.h"
 #include "base/fd.h"
+#include "base/guards.h"
 #include "base/product.h"
 #include "cli/cli.h"
 #include "cli/term.h"
@@ -56,6 +57,8 @@ void clean_text(char *out, size_t cap, const char *s)
 	while (*s) {
 		size_t n = printable((const unsigned char *)s);
 
+		if (!GUARD(TERMINAL) && n == 0)
+			n = 1;
 		if (at + (n ? n : 1) >= cap)
 			break;
 		if (n == 0) {

@@ -26,6 +26,7 @@ import harness
 import internet
 from harness import SLOW, wait_for
 from internet import HOST4, Inside, Internet, answer, echo
+from test_files import Files
 
 TOKEN = "tok-51d0c4b7e29f4a83/qrs+TUV=="
 METADATA = "169.254.169.254"
@@ -1183,7 +1184,7 @@ def previews_smuggled(r):
 @row("J15")
 def token_in_a_link(r):
     box, inside = r.another("deny *")
-    r.serve_inside(inside, 8004, PAGE)
+    seen = r.serve_inside(inside, 8004, PAGE)
     path = f"/v1/sandboxes/{box}/ports/8004"
     token = r.i.api("POST", path + "/token", {"ttl": 60}).json["token"]
     got = r.call("GET", f"{path}/?carrel_token={token}")
@@ -1192,6 +1193,46 @@ def token_in_a_link(r):
     same(got.fields.get("referrer-policy"), "no-referrer")
     check("HttpOnly" in got.fields["set-cookie"], "scripts can read it")
     check(token not in r.i.log(), "it is in the log")
+    # What is no link is passed on, without it.
+    got = r.call("POST", f"{path}/?a=1&carrel_token={token}", b"")
+    same(got.status, 200)
+    check(seen and token.encode() not in b"".join(seen), "it went inside")
+
+
+def on_a_terminal(i, *argv):
+    """What an operator sees."""
+    main, side = os.openpty()
+    env = {k: v for k, v in i.env().items() if k != "CARREL_SOCKET"}
+    p = subprocess.Popen(i.cli_argv("--config", i.config, *argv), env=env,
+                         stdin=side, stdout=side, stderr=side)
+    os.close(side)
+    out = b""
+    with contextlib.suppress(OSError):  # EIO is the end
+        while got := os.read(main, 65536):
+            out += got
+    os.close(main)
+    p.wait(30 * SLOW)
+    return out
+
+
+@row("J16")
+def terminals_of_operators(r):
+    """Words of a sandbox in tables and messages. What a command writes is its
+    output, and is not touched."""
+    evil = "\x1b]52;c;cHduZWQ=\x07\x9b31m\x1b[21t\x1bP$qm\x1b\\\\"
+    box = r.i.create(name="box")
+    w = r.i.exec_wire(box)
+    w.spawn(["sh", "-c", "sleep 60", evil], flags=harness.SPAWN_DETACHED)
+    out = wait_for("it is listed", lambda: (
+        x := on_a_terminal(r.i, "ps", box)) and b"sleep" in x and x, 10 * SLOW)
+    Files(r.i, box).put(evil.encode(), b"x")
+    for argv in (("diff", box), ("inspect", box), ("exec", box, "--", evil),
+                 ("rm", evil), ("log", "show")):
+        out += on_a_terminal(r.i, *argv)
+    w.close()
+    r.i.rm(box)
+    for bad in (b"\x1b]", b"\x9b", b"\x1b[21t", b"\x1bP"):
+        check(bad not in out, "a terminal is told", bad)
 
 
 @row("J19")
@@ -1217,6 +1258,19 @@ def plain_for_all(r):
         check("open to other hosts" in i.log(), "it listens without TLS")
     finally:
         i.stop(check=False)
+
+
+@row("J21")
+def images_of_nobody(r):
+    key = r.new_key("admin", "*")
+    for host in (METADATA, "127.0.0.1:8080", "meta.test", f"[{METADATA6}]"):
+        body = b'{"reference": "%s/x:1"}' % host.encode()
+        got = r.call("POST", "/v1/images/x/pull", body, key=key)
+        same(r.web["meta"].accepted, [], "the metadata service was called:")
+        r.host_untouched()
+        same(got.status, 403, host)
+        # Its worker would refuse it, too; it is not even made.
+        check("registry '" in got.text, "a worker was asked:", got.text)
 
 
 @row("J22")

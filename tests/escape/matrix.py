@@ -45,7 +45,6 @@ HELD_BY_OTHERS = {
     "I9": "of a key only its hash is kept",
     "I11": "the door's connections are in the host's network",
     "J3": "130 random bits",
-    "J15": "the token becomes a cookie, the address is clean",
     "J22": "directories of the state are 0700",
 }
 
