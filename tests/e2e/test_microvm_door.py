@@ -213,7 +213,8 @@ class Door(harness.Case):
             {"rules": [*RULES, "allow tcp db.test:6432"]}))
         try:
             address = self.inside.resolve("db.test")
-            self.sh(f"(nc {address} 6432 | (sleep 300; cat)) >/dev/null 2>&1 &")
+            self.sh(f"((echo hi; sleep 300) | nc {address} 6432 | "
+                    "(sleep 300; cat)) >/dev/null 2>&1 &")
             wait_for("the flood", lambda: sum(sent), WAIT)
             before = -1
             while before != sum(sent):  # until nothing moves any more
@@ -304,7 +305,9 @@ class Door(harness.Case):
     def test_the_gate_dies(self):
         s = self.waiting()
         relay = self.relay()
-        self.i.kill_role("carrel-gate")
+        for pid in self.i.pids()["carrel-gate"]:  # all of it
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         self.assertOver(s)
         self.served()
         self.assertEqual(self.relay(), relay)
