@@ -2,6 +2,7 @@
 """The same attacks under other sandboxes, side by side with ours.
 
 	peers.py [--only NAME,...] [--json FILE] [--update FILE]
+	peers.py --read FILE [--update FILE]	from what --json wrote
 
 Prints Markdown: what the host sees of each, and a verdict for each row. Every
 peer gets the same root file system, no network, and new canaries on the host.
@@ -45,7 +46,7 @@ LEGEND = """\
 * **held**: every attempt was refused: of Carrel with the right error and with all that `make escape` asks for, of the others with any error.
 * **gap**: nothing was done, but something that stands in Carrel does not stand there (a flag, a limit, a filter, a hidden file).
 * **open**: an attempt of the row succeeded (the probe's `breach`). That is more surface than Carrel leaves, not by itself a way out.
-* **own**: open or a gap, but in a kernel that the sandbox has to itself (runsc's is a program): the host's was not asked.
+* **own**: open or a gap, but in a kernel that the sandbox has to itself (runsc's is a program, a microVM's is Linux): the host's was not asked.
 * **-**: the row makes no sense there. Two words are: as an ordinary user / as root inside."""
 
 
@@ -554,7 +555,7 @@ def cell(found, row):
 def count(found, word):
     """Rows whose worst verdict is this one."""
     n = 0
-    for row in found["user"]:
+    for row in set(found["user"]) - set(LEFT_OUT):
         n += word == min((found[who][row]["verdict"] for who in found
                           if row in found[who]), key=ORDER.index)
     return n
@@ -610,7 +611,7 @@ def markdown(results):
                                    LEFT_OUT.items()) + "."
     yield "Versions: " + "; ".join(
         f"{r['title']}: {', '.join(filter(None, [r['version'], *r['ways']]))}"
-        for r in results if r["version"]) + f"; kernel {os.uname().release}" + \
+        for r in results if r["version"]) + f"; kernel {os.uname().release.split('-')[0]}" + \
         ("" if os.path.exists("/sys/module/apparmor") else
          ", without AppArmor, which would be one more wall of podman") + "."
 
@@ -666,18 +667,7 @@ def missing(kinds):
                    k.needs.items() if not shutil.which(program)})
 
 
-def main():
-    p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    p.add_argument("--only", default="", help="names, with commas: " +
-                   ",".join(k.name for k in PEERS))
-    p.add_argument("--json", metavar="FILE")
-    p.add_argument("--update", metavar="FILE")
-    args = p.parse_args()
-    kinds = [k for k in PEERS if not args.only or k.name in args.only.split(",")]
-    if missing(kinds):
-        sys.exit(f"missing: {' '.join(missing(kinds))}; install them with "
-                 f"apt-get install {' '.join(missing(kinds))}, or name others "
-                 "with --only")
+def run(kinds):
     scratch = f"/tmp/peers-{secrets.token_hex(4)}"
     os.mkdir(scratch, 0o755)
     results = []
@@ -688,6 +678,10 @@ def main():
             results.append(judge(kind, scratch, root, tar))
     finally:
         subprocess.run(["rm", "-rf", "--one-file-system", scratch])
+    return results
+
+
+def show(results, args):
     if args.json:
         with open(args.json, "w") as f:
             json.dump(results, f, indent=1)
@@ -695,6 +689,25 @@ def main():
     print("\n".join(lines))
     if args.update:
         update(args.update, lines)
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    p.add_argument("--only", default="", help="names, with commas: " +
+                   ",".join(k.name for k in PEERS))
+    p.add_argument("--json", metavar="FILE")
+    p.add_argument("--update", metavar="FILE")
+    p.add_argument("--read", metavar="FILE")
+    args = p.parse_args()
+    if args.read:
+        show(json.loads(harness.read(args.read)), args)
+        return
+    kinds = [k for k in PEERS if not args.only or k.name in args.only.split(",")]
+    if missing(kinds):
+        sys.exit(f"missing: {' '.join(missing(kinds))}; install them with "
+                 f"apt-get install {' '.join(missing(kinds))}, or name others "
+                 "with --only")
+    show(run(kinds), args)
 
 
 if __name__ == "__main__":
