@@ -8,15 +8,15 @@ cd "$(dirname "$0")/.."
 may_use() {
 	case $1 in
 	base) ;;
-	http | wire | store | seccomp | registry | image | policy) echo base ;;
+	http | wire | store | seccomp | registry | image | policy | role) echo base ;;
 	audit) echo base wire ;;
 	spec) echo base policy ;;
 	sandbox) echo base wire store seccomp guest/words.h ;;
 	warden) echo base wire store sandbox seccomp ;;
 	vault) echo base wire policy ;;
-	gate) echo base http wire policy vault audit seccomp ;;
-	api) echo base http wire registry spec seccomp audit image policy vault ;;
-	scribe) echo base wire audit seccomp ;;
+	gate) echo base role http wire policy vault audit seccomp ;;
+	api) echo base role http wire registry spec seccomp audit image policy vault ;;
+	scribe) echo base role wire audit seccomp ;;
 	agent) echo base wire seccomp sandbox/walls.h ;;
 	worker) echo base wire seccomp image ;;
 	cli) echo base http wire spec image policy vault ;;

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -16,8 +17,10 @@
 #include "base/auto.h"
 #include "base/fd.h"
 #include "base/guards.h"
+#include "base/owned.h"
 #include "base/privs.h"
 #include "base/product.h"
+#include "role/root.h"
 
 static int find_group(const struct conf *c, gid_t *gid, struct err *e)
 {
@@ -127,14 +130,16 @@ static int make_socket(struct api *a, gid_t gid, struct err *e)
 
 int api_set_up(struct api *a, struct err *e)
 {
-	AUTO_CLOSE int state_fd = -1;
-	uid_t uid = 0;
-	gid_t gid = 0, users = 0;
+	AUTO_CLOSE int state_fd = -1, log_fd = -1;
+	uid_t uid = 0, log_uid = 0;
+	gid_t gid = 0, log_gid = 0, users = 0;
 
 	if (geteuid() != 0)
 		return err_set(e, EPERM,
 			       "needs root: start it with 'sudo " PRODUCT "d'");
 	if (privs_find_user(a->conf.user, "user", &uid, &gid, e) < 0 ||
+	    privs_find_user(a->conf.log_user, "log_user", &log_uid, &log_gid,
+			    e) < 0 ||
 	    find_group(&a->conf, &users, e) < 0)
 		return -e->code;
 	umask(022);
@@ -147,6 +152,10 @@ int api_set_up(struct api *a, struct err *e)
 	    make_own_dir(state_fd, "casts", uid, gid, e) < 0 ||
 	    make_own_dir(state_fd, "drive", uid, gid, e) < 0 ||
 	    make_own_dir(state_fd, "blobs", uid, gid, e) < 0)
+		return err_wrap(e, "%s", a->conf.state_dir);
+	/* The scribe's; whoever comes first makes it. */
+	log_fd = owned_new_dir_at(state_fd, "audit", log_uid, log_gid, 0750, e);
+	if (log_fd < 0)
 		return err_wrap(e, "%s", a->conf.state_dir);
 	if (tcp_set_up(a, e) < 0)
 		return -e->code;
@@ -164,6 +173,45 @@ static int raise_files(struct err *e)
 						    : 0;
 }
 
+/*
+ * All of the host that is left: our own directories, where the others listen,
+ * the log to read, and what is asked of the kernel (admission.c, main.c). No
+ * network: what we listen on was opened before, and abstract names of this
+ * host's programs are not for us.
+ */
+static int leave_host(const struct api *a, struct err *e)
+{
+	static const struct {
+		const char *name;
+		bool writable;
+	} own[] = { { "registry", true },
+		    { "casts", true },
+		    { "drive", true },
+		    { "blobs", true },
+		    { "audit", false } };
+	char paths[ARRAY_LEN(own)][CONF_PATH + 16];
+	struct root_part parts[ARRAY_LEN(own) + 4] = {
+		{ .path = a->conf.run_dir, .fd = -1 },
+		{ .path = a->conf.presets_dir, .fd = -1, .optional = true },
+		{ .path = "/proc/meminfo", .fd = -1 },
+		{ .path = "/proc/sys/kernel/random/boot_id", .fd = -1 },
+	};
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(own); i++) {
+		snprintf(paths[i], sizeof(paths[i]), "%s/%s", a->conf.state_dir,
+			 own[i].name);
+		parts[4 + i] = (struct root_part){
+			.path = paths[i],
+			.fd = -1,
+			.writable = own[i].writable,
+		};
+	}
+	if (unshare(CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC) < 0)
+		return err_sys(e, "leave the host's namespaces");
+	return root_enter(parts, ARRAY_LEN(parts), e);
+}
+
 int api_drop_privileges(const struct api *a, struct err *e)
 {
 	uid_t uid, log_uid;
@@ -175,6 +223,8 @@ int api_drop_privileges(const struct api *a, struct err *e)
 	    raise_files(e) < 0)
 		return -e->code;
 	umask(077);
+	if (leave_host(a, e) < 0)
+		return -e->code;
 	/* The log's group may read the log. */
 	return privs_drop(uid, gid, &log_gid, 1, e);
 }

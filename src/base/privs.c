@@ -77,6 +77,30 @@ int privs_drop(uid_t uid, gid_t gid, const gid_t *groups, size_t n_groups,
 	return 0;
 }
 
+int privs_limit(uint64_t caps, struct err *e)
+{
+	struct __user_cap_header_struct head = {
+		.version = _LINUX_CAPABILITY_VERSION_3,
+	};
+	struct __user_cap_data_struct data[2] = { 0 };
+	int cap, i;
+
+	for (cap = 0; prctl(PR_CAPBSET_READ, cap, 0, 0, 0) >= 0; cap++)
+		if (!(cap < CAP_MAX && caps >> cap & 1) &&
+		    prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0)
+			return err_sys(e, "drop capability %d", cap);
+	if (syscall(SYS_capget, &head, data) < 0)
+		return err_sys(e, "read the capabilities");
+	for (i = 0; i < 2; i++) {
+		data[i].permitted &= (uint32_t)(caps >> (32 * i));
+		data[i].effective = data[i].permitted;
+		data[i].inheritable = 0;
+	}
+	if (syscall(SYS_capset, &head, data) < 0)
+		return err_sys(e, "drop capabilities");
+	return 0;
+}
+
 int privs_keep(uint32_t caps, struct err *e)
 {
 	struct __user_cap_header_struct head = {

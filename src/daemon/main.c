@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -24,6 +25,7 @@
 #include "base/conf.h"
 #include "base/fd.h"
 #include "base/opt.h"
+#include "base/privs.h"
 #include "base/product.h"
 
 enum {
@@ -40,12 +42,46 @@ struct role {
 	uint64_t started_ms, next_ms, pause_ms;
 };
 
+/*
+ * What the roles need to start, each of which keeps less: the warden's, and a
+ * port below 1024 for the api. Not among them are the ways into the kernel
+ * (modules, raw devices, BPF, tracing of it), its log and its clock.
+ */
+#define CAPS                                                                 \
+	(1ULL << CAP_CHOWN | 1ULL << CAP_DAC_OVERRIDE | 1ULL << CAP_FOWNER | \
+	 1ULL << CAP_FSETID | 1ULL << CAP_KILL | 1ULL << CAP_SETGID |        \
+	 1ULL << CAP_SETUID | 1ULL << CAP_SETPCAP |                          \
+	 1ULL << CAP_NET_BIND_SERVICE | 1ULL << CAP_NET_ADMIN |              \
+	 1ULL << CAP_SYS_CHROOT | 1ULL << CAP_SYS_PTRACE |                   \
+	 1ULL << CAP_SYS_ADMIN | 1ULL << CAP_SYS_RESOURCE |                  \
+	 1ULL << CAP_MKNOD | 1ULL << CAP_SETFCAP)
+
 static struct role roles[] = {
 	{ .program = PRODUCT "-scribe" },
 	{ .program = PRODUCT "-warden" },
 	{ .program = PRODUCT "-gate" },
 	{ .program = PRODUCT "-api" },
 };
+
+/*
+ * Whatever is in the environment of who started us stays here: libraries
+ * listen to it, and it may hold what is nobody's business.
+ */
+static char *const *role_env(void)
+{
+#ifdef SANITIZED /* the sanitizers' options */
+	return environ;
+#else
+	static const char journal[] = "JOURNAL_STREAM="; /* log.c asks for it */
+	static char *env[2];
+	size_t i;
+
+	for (i = 0; environ[i]; i++)
+		if (strncmp(environ[i], journal, strlen(journal)) == 0)
+			env[0] = environ[i];
+	return env;
+#endif
+}
 
 static void role_exec(const struct role *r, const struct conf *c,
 		      const char *conf_path, pid_t parent)
@@ -63,7 +99,7 @@ static void role_exec(const struct role *r, const struct conf *c,
 	if (prctl(PR_SET_PDEATHSIG, SIGTERM) < 0 || getppid() != parent)
 		_exit(127);
 	snprintf(path, sizeof(path), "%s/%s", c->libexec_dir, r->program);
-	execv(path, (char **)argv);
+	execve(path, (char *const *)argv, role_env());
 	log_err("start %s: %s", path, strerror(errno));
 	_exit(127);
 }
@@ -290,5 +326,7 @@ int main(int argc, char **argv)
 	if (background)
 		go_background(&c);
 	lock_run_dir(&c);
+	if (privs_limit(CAPS, &e) < 0)
+		die("%s", e.msg);
 	return supervise(&c, conf_path);
 }

@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/mount.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -21,21 +20,9 @@
 #include "base/privs.h"
 #include "base/product.h"
 #include "base/str.h"
+#include "role/root.h"
 
 enum { LOCK_WAIT_MS = 5000 };
-
-/*
- * A directory as a mount that belongs to no namespace, with what is mounted
- * below it: in a container /etc/resolv.conf and /etc/hosts often are.
- */
-static int alone(int dir_fd, struct err *e)
-{
-	int fd = open_tree(dir_fd, "",
-			   AT_EMPTY_PATH | AT_RECURSIVE | OPEN_TREE_CLONE |
-				   OPEN_TREE_CLOEXEC);
-
-	return fd < 0 ? err_sys(e, "set a directory apart") : fd;
-}
 
 /*
  * One gate at a time has the spools and counters. Doors of one that was killed
@@ -87,7 +74,7 @@ static int make_dirs(struct setup *s, struct err *e)
 
 		if (fd < 0)
 			return err_wrap(e, "%s/gate", s->conf.state_dir);
-		*dirs[i].fd = alone(fd, e);
+		*dirs[i].fd = root_apart(fd, e);
 		if (*dirs[i].fd < 0)
 			return -e->code;
 	}
@@ -129,7 +116,7 @@ static int make_run_dirs(struct setup *s, struct err *e)
 	log_fd = owned_dir_at(roles_fd, "log", 0, s->gid, 0750, e);
 	if (log_fd < 0)
 		return log_fd;
-	s->log_fd = alone(log_fd, e);
+	s->log_fd = root_apart(log_fd, e);
 	if (s->log_fd < 0)
 		return s->log_fd;
 	return make_socket(s, roles_fd, e);
@@ -155,7 +142,7 @@ static int watch(struct watched *w, const char *path, struct err *e)
 		  O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 	if (fd < 0)
 		return err_sys(e, "open %s", real);
-	w->dir_fd = alone(fd, e);
+	w->dir_fd = root_apart(fd, e);
 	return w->dir_fd < 0 ? w->dir_fd : 0;
 }
 

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -17,26 +18,8 @@
 #include "base/owned.h"
 #include "base/privs.h"
 #include "base/product.h"
+#include "role/root.h"
 #include "scribe/scribe.h"
-
-/*
- * The log's directory gets its name when it has its owner and mode: the api
- * starts at the same time and looks into it.
- */
-static int own_log_dir(int state_fd, uid_t uid, gid_t gid, struct err *e)
-{
-	static const char name[] = "audit", fresh[] = "audit.new";
-	AUTO_CLOSE int fd = -1;
-
-	if (faccessat(state_fd, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
-		return owned_dir_at(state_fd, name, uid, gid, 0750, e);
-	fd = owned_dir_at(state_fd, fresh, uid, gid, 0750, e);
-	if (fd < 0)
-		return fd;
-	if (renameat(state_fd, fresh, state_fd, name) < 0)
-		return err_sys(e, "create %s", name);
-	return take_fd(&fd);
-}
 
 static int top_dir(const char *path, struct err *e)
 {
@@ -94,7 +77,7 @@ static int make_sockets(struct scribe *s, gid_t gate_gid, struct err *e)
 
 int scribe_set_up(struct scribe *s, struct err *e)
 {
-	AUTO_CLOSE int state_fd = -1;
+	AUTO_CLOSE int state_fd = -1, log_fd = -1, apart_fd = -1;
 	uid_t uid;
 	gid_t gid, api_gid, gate_gid;
 
@@ -111,9 +94,15 @@ int scribe_set_up(struct scribe *s, struct err *e)
 	state_fd = top_dir(s->conf.state_dir, e);
 	if (state_fd < 0)
 		return state_fd;
-	s->dir_fd = own_log_dir(state_fd, uid, gid, e);
-	if (s->dir_fd < 0)
+	log_fd = owned_new_dir_at(state_fd, "audit", uid, gid, 0750, e);
+	if (log_fd < 0)
 		return err_wrap(e, "%s", s->conf.state_dir);
+	apart_fd = root_apart(log_fd, e);
+	if (apart_fd < 0)
+		return apart_fd;
+	s->dir_fd = openat(apart_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (s->dir_fd < 0)
+		return err_sys(e, "open the log's directory");
 	return make_sockets(s, gate_gid, e);
 }
 
@@ -128,5 +117,10 @@ int scribe_drop_privileges(const struct scribe *s, struct err *e)
 	if (setrlimit(RLIMIT_NOFILE, &files) < 0)
 		return err_sys(e, "set limits");
 	umask(027);
+	/* All that it has is the log's directory and its sockets. */
+	if (unshare(CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC) < 0)
+		return err_sys(e, "leave the host's namespaces");
+	if (root_enter(NULL, 0, e) < 0)
+		return -e->code;
 	return privs_drop(uid, gid, NULL, 0, e);
 }

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "base/auto.h"
+#include "base/privs.h"
 #include "base/product.h"
 #include "sandbox/mount.h"
 #include "sandbox/walls.h"
@@ -26,12 +27,13 @@
 #include "warden/warden.h"
 
 /* The capabilities that some step needs; all others are given up. */
-static const int caps[] = {
-	CAP_CHOWN,     CAP_DAC_OVERRIDE, CAP_FOWNER,     CAP_FSETID,
-	CAP_KILL,      CAP_SETGID,       CAP_SETUID,     CAP_SETPCAP,
-	CAP_NET_ADMIN, CAP_SYS_CHROOT,   CAP_SYS_PTRACE, CAP_SYS_ADMIN,
-	CAP_SYS_NICE,  CAP_SYS_RESOURCE, CAP_MKNOD,      CAP_SETFCAP,
-};
+#define CAPS                                                                 \
+	(1ULL << CAP_CHOWN | 1ULL << CAP_DAC_OVERRIDE | 1ULL << CAP_FOWNER | \
+	 1ULL << CAP_FSETID | 1ULL << CAP_KILL | 1ULL << CAP_SETGID |        \
+	 1ULL << CAP_SETUID | 1ULL << CAP_SETPCAP | 1ULL << CAP_NET_ADMIN |  \
+	 1ULL << CAP_SYS_CHROOT | 1ULL << CAP_SYS_PTRACE |                   \
+	 1ULL << CAP_SYS_ADMIN | 1ULL << CAP_SYS_RESOURCE |                  \
+	 1ULL << CAP_MKNOD | 1ULL << CAP_SETFCAP)
 
 static int open_program(const struct warden *w, const char *name, struct err *e)
 {
@@ -144,34 +146,6 @@ static int reopen(struct warden *w, struct err *e)
 	return 0;
 }
 
-static int drop_caps(struct err *e)
-{
-	struct __user_cap_header_struct head = {
-		.version = _LINUX_CAPABILITY_VERSION_3
-	};
-	struct __user_cap_data_struct data[2] = { 0 };
-	uint64_t keep = 0;
-	size_t i;
-	int cap;
-
-	for (i = 0; i < ARRAY_LEN(caps); i++)
-		keep |= 1ULL << caps[i];
-	for (cap = 0; cap <= CAP_LAST_CAP; cap++)
-		if (!(keep >> cap & 1) &&
-		    prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0 && errno != EINVAL)
-			return err_sys(e, "drop capability %d", cap);
-	if (syscall(SYS_capget, &head, data) < 0)
-		return err_sys(e, "capget");
-	for (i = 0; i < 2; i++) {
-		data[i].permitted &= (uint32_t)(keep >> (32 * i));
-		data[i].effective = data[i].permitted;
-		data[i].inheritable = 0;
-	}
-	if (syscall(SYS_capset, &head, data) < 0)
-		return err_sys(e, "capset");
-	return 0;
-}
-
 static void raise_files(void)
 {
 	struct rlimit rl;
@@ -198,7 +172,7 @@ int confine_enter(struct warden *w, struct err *e)
 	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
 		return err_sys(e, "make mounts private");
 	if (build_root(pool_fd, proc_fd, e) < 0 || reopen(w, e) < 0 ||
-	    drop_caps(e) < 0)
+	    privs_limit(CAPS, e) < 0)
 		return -e->code;
 	/* Both are inherited by every sandbox: a test of either takes ours. */
 	if (WALL(NNP) && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
