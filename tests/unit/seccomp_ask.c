@@ -59,7 +59,7 @@ static const struct seccomp_filter *const filters[] = {
 	&filter_sandbox, &filter_agent,  &filter_child,   &filter_api,
 	&filter_warden,  &filter_worker, &filter_scribe,  &filter_viewer,
 	&filter_fetch,   &filter_gate,   &filter_starter, &filter_keeper,
-	&filter_base,
+	&filter_base,    &filter_relay,
 };
 
 static void __attribute__((noreturn)) fail(const char *what)
@@ -118,6 +118,16 @@ static const struct seccomp_filter *find(const char *name)
 			return filters[i];
 	errno = ENOENT;
 	fail(name);
+}
+
+/* Before there is a filter in whose way a message would be. */
+static void check_names(const char *names)
+{
+	char copy[WORD_MAX], *rest = copy, *name;
+
+	memcpy(copy, names, sizeof(copy));
+	while ((name = strsep(&rest, "+")))
+		(void)find(name);
 }
 
 static void install(const struct sock_filter *code, unsigned short len)
@@ -261,6 +271,7 @@ int main(void)
 			if (strcmp(questions[to].filters,
 				   questions[from].filters) != 0)
 				break;
+		check_names(questions[from].filters);
 		while (from < to)
 			from = ask_some(from, to);
 	}
