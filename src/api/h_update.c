@@ -13,6 +13,7 @@
 #include "api/reply.h"
 #include "api/routes.h"
 #include "api/secrets.h"
+#include "api/tiers.h"
 #include "base/auto.h"
 
 struct update {
@@ -178,7 +179,8 @@ static int begin(struct update *u, struct err *e)
 	if (spec_patch(&spec, u->change, e) < 0 ||
 	    secrets_allow(u->api, s->project, &spec, e) < 0 ||
 	    rules_may_say(&u->who, u->change, e) < 0 ||
-	    policies_allow(u->api, s->project, &spec, e) < 0)
+	    policies_allow(u->api, s->project, &spec, e) < 0 ||
+	    tiers_allow(u->api, s->project, &spec, e) < 0)
 		return -e->code;
 	if (s->state == BOX_SUSPENDED) /* its next life is launched with it */
 		return 0;

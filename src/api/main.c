@@ -19,6 +19,7 @@
 #include "api/fetch.h"
 #include "api/inner.h"
 #include "api/routes.h"
+#include "api/tiers.h"
 #include "base/auto.h"
 #include "base/clock.h"
 #include "base/fd.h"
@@ -170,11 +171,11 @@ static void load(struct api *a)
 	 * is there before them. */
 	if (audit_start(a, &e) < 0 ||
 	    registry_open(&a->registry, path, &e) < 0 || keys_load(a, &e) < 0 ||
-	    policies_load(a, &e) < 0 || secrets_load(a, &e) < 0 ||
-	    grants_load(a, &e) < 0 || ends_load(a, &e) < 0 ||
-	    snapshots_load(a, &e) < 0 || boxes_load(a, &e) < 0 ||
-	    ledger_start(a, &e) < 0 || images_load(a, &e) < 0 ||
-	    ports_init(a, &e) < 0 ||
+	    tiers_check(a, &e) < 0 || policies_load(a, &e) < 0 ||
+	    secrets_load(a, &e) < 0 || grants_load(a, &e) < 0 ||
+	    ends_load(a, &e) < 0 || snapshots_load(a, &e) < 0 ||
+	    boxes_load(a, &e) < 0 || ledger_start(a, &e) < 0 ||
+	    images_load(a, &e) < 0 || ports_init(a, &e) < 0 ||
 	    disk_syncs_init(&a->disk_syncs, &a->loop, &e) < 0 ||
 	    drive_start(a, &e) < 0 || volumes_load(a, &e) < 0 ||
 	    templates_load(a, &e) < 0 || blobs_start(a, &e) < 0 ||

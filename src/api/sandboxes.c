@@ -21,6 +21,7 @@
 #include "api/image_config.h"
 #include "api/proc_log.h"
 #include "api/relay.h"
+#include "api/tiers.h"
 #include "base/auto.h"
 #include "base/buf.h"
 #include "base/clock.h"
@@ -332,6 +333,7 @@ int box_may_create(struct api *a, const char *project, const struct spec *spec,
 	if (project_disk_check(a, project, e) < 0 ||
 	    volumes_allow(a, project, spec, NULL, e) < 0 ||
 	    policies_allow(a, project, spec, e) < 0 ||
+	    tiers_allow(a, project, spec, e) < 0 ||
 	    secrets_allow(a, project, spec, e) < 0)
 		return -e->code;
 	all.cpus_milli *= n;

@@ -86,6 +86,7 @@ static const struct key {
 	NUM_KEY("e2b_internet", YES_NO, e2b_internet, "yes"),
 	TEXT_KEY(presets_dir, "/usr/local/share/" PRODUCT "/presets"),
 	TEXT_KEY(vm_dir, "/usr/local/share/" PRODUCT "/vm"),
+	TEXT_KEY(require_microvm, ""),
 	TEXT_KEY(models, "/etc/" PRODUCT "/models.conf"),
 	NUM_KEY("mcp_idle", DURATION, mcp_idle_ms, "1h"),
 	NUM_KEY("mcp_pause", DURATION, mcp_pause_ms, "10m"),

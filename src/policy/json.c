@@ -157,13 +157,30 @@ static int read_models(struct policy *p, const json_t *j, struct err *e)
 	return 0;
 }
 
+static int read_require(struct policy *p, const json_t *j, struct err *e)
+{
+	const char *key;
+	json_t *v;
+
+	if (!json_is_object(j))
+		return err_set(e, EINVAL, "'require' is an object");
+	json_object_foreach ((json_t *)j, key, v) {
+		const char *s = json_string_value(v);
+
+		if (require_set(p, key, s ? s : "", e) < 0)
+			return -e->code;
+	}
+	return 0;
+}
+
 static const struct {
 	const char *key;
 	int (*read)(struct policy *p, const json_t *j, struct err *e);
 } parts[] = {
-	{ "rules", read_rules },   { "private", read_private },
-	{ "budget", read_budget }, { "budgets", read_budgets },
-	{ "over", read_over },     { "models", read_models },
+	{ "rules", read_rules },     { "private", read_private },
+	{ "budget", read_budget },   { "budgets", read_budgets },
+	{ "over", read_over },       { "models", read_models },
+	{ "require", read_require },
 };
 
 static int read_parts(struct policy *p, const json_t *j, struct err *e)
@@ -295,5 +312,8 @@ json_t *policy_to_json(const struct policy *p)
 	put_part(j, "models", models);
 	if (p->over)
 		json_object_set_new(j, "over", json_string(over_name(p->over)));
+	if (p->microvm)
+		json_object_set_new(j, "require",
+				    json_pack("{s:s}", "tier", "microvm"));
 	return j;
 }

@@ -220,3 +220,14 @@ int policy_knows_host(const struct policy *p, const char *host, uint16_t port,
 	}
 	return 0;
 }
+
+bool policy_is_open(const struct policy *p)
+{
+	size_t i;
+
+	for (i = 0; i < p->n; i++)
+		if (p->rules[i].kind == HOST_ANY &&
+		    p->rules[i].effect == EFFECT_ALLOW)
+			return true;
+	return false;
+}

@@ -13,6 +13,7 @@
  *	budget api.example.com requests 100/h, tokens 2M, cost 5.00
  *	over   ask
  *	model  api.example.com openai
+ *	require tier microvm
  *
  * and one for programs, JSON with the same words (policy_from_json()).
  *
@@ -30,7 +31,8 @@
  * `private` names networks, addresses and hosts that rules may reach although
  * they are nobody's business from outside. `budget` is of the sandbox, or of
  * one HOST; `over` says what happens at its end. `model` marks a host whose
- * answers are counted in tokens.
+ * answers are counted in tokens. `require` says what a sandbox must be to have
+ * the policy.
  */
 #pragma once
 
@@ -152,6 +154,7 @@ struct policy {
 	struct host_model *models;
 	size_t n_models;
 	enum over over;
+	bool microvm; /* only for those of that tier */
 };
 
 void policy_done(struct policy *p);
@@ -159,13 +162,16 @@ void policy_done(struct policy *p);
 int policy_parse(struct policy *p, const char *text, size_t n,
 		 struct err *e) MUST_CHECK;
 /* {"rules": [{"effect", "methods", "target"}], "budget": {...}, "budgets":
- * {HOST: {...}}, "over", "private": [...], "models": {HOST: SHAPE}} */
+ * {HOST: {...}}, "over", "private": [...], "models": {HOST: SHAPE}, "require":
+ * {"tier": "microvm"}} */
 int policy_from_json(struct policy *p, const json_t *j,
 		     struct err *e) MUST_CHECK;
 /* Either form: what starts with a brace is JSON. */
 bool policy_is_json(const char *text, size_t n);
 int policy_read(struct policy *p, const char *text, size_t n,
 		struct err *e) MUST_CHECK;
+/* Does it allow whatever host there is? */
+bool policy_is_open(const struct policy *p);
 /* A new reference, that policy_from_json() makes the same policy of. */
 json_t *policy_to_json(const struct policy *p);
 /* The text, one rule a line. */

@@ -20,6 +20,9 @@ struct word {
 
 /* Adds the rule EFFECT METHODS TARGET, or EFFECT * for everything: `n` words,
  * three at most. */
+/* `require WHAT VALUE` */
+int require_set(struct policy *p, const char *what, const char *value,
+		struct err *e) MUST_CHECK;
 int rule_read(struct policy *p, unsigned line, const struct word *w, size_t n,
 	      struct err *e) MUST_CHECK;
 

@@ -78,7 +78,7 @@ static int effect_read(const struct word *w, enum effect *out, struct err *e)
 		}
 	return err_set(e, EINVAL,
 		       "'%.*s' is no rule: allow, deny, ask, private, budget, "
-		       "over or model",
+		       "over, model or require",
 		       (int)(w->n < 32 ? w->n : 32), w->s);
 }
 
@@ -153,14 +153,32 @@ static int model_part(struct line *l, char **w, size_t n, struct err *e)
 	return model_add(l->policy, w[0], w[1], e);
 }
 
+int require_set(struct policy *p, const char *what, const char *value,
+		struct err *e)
+{
+	if (strcmp(what, "tier") != 0 || strcmp(value, "microvm") != 0)
+		return err_set(e, EINVAL,
+			       "'%.16s %.16s' cannot be required: write "
+			       "'require tier microvm'",
+			       what, value);
+	p->microvm = true;
+	return 0;
+}
+
+static int require_part(struct line *l, char **w, size_t n, struct err *e)
+{
+	if (n != 2)
+		return err_set(e, EINVAL, "write 'require tier microvm'");
+	return require_set(l->policy, w[0], w[1], e);
+}
+
 static const struct statement {
 	const char *word;
 	part_fn *fn;
 } statements[] = {
-	{ "budget", budget_part },
-	{ "private", private_part },
-	{ "over", over_part },
-	{ "model", model_part },
+	{ "budget", budget_part },   { "private", private_part },
+	{ "over", over_part },       { "model", model_part },
+	{ "require", require_part },
 };
 
 /* How many; more than WORDS_MAX is one more than that. */
@@ -316,4 +334,6 @@ void policy_print(const struct policy *p, struct buf *out)
 		host_pattern_print(&p->models[i].host, out);
 		buf_printf(out, " %s\n", model_shape_name(p->models[i].shape));
 	}
+	if (p->microvm)
+		buf_puts(out, "require tier microvm\n");
 }

@@ -310,6 +310,8 @@ static void test_refused(void)
 		{ "private 10.0.0", "is no host" },
 		{ "private a.test b.test", "write 'private" },
 		{ "over", "write 'over" },
+		{ "require tier", "write 'require tier microvm'" },
+		{ "require tier gold", "cannot be required" },
 		{ "over cry", "'cry' is not deny, ask or pause" },
 		{ "model x.test", "write 'model" },
 		{ "model x.test llama", "'llama' is not openai" },
