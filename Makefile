@@ -205,8 +205,9 @@ escape-peers: all vm $(B)/probe ##   the same attacks under bubblewrap, podman, 
 	@tests/escape/peers.py --json $(B)/escape-peers.json
 soak: ##           5000 create/exec/remove cycles, looking for growth
 	@SOAK_CYCLES=5000 tests/run leaks
-chaos: ##          200 sandboxes under load while roles are killed 50 times
-	@CHAOS_SANDBOXES=200 CHAOS_KILLS=50 tests/run chaos
+chaos: all ##          a host that is disturbed in every way; CHAOS_MINUTES (1), CHAOS_SANDBOXES
+	@tools/deps.sh install build run test
+	@tests/chaos/run
 # Benches: each bench/X.c times something for bench/run.
 BENCH := $(patsubst bench/%.c,$(B)/bench/%,$(wildcard bench/*.c))
 $(B)/bench/%: bench/%.c $(B)/dyn/lib.a

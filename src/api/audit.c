@@ -28,6 +28,7 @@
 
 enum {
 	PATH_MAX_LOGGED = 256,
+	RESERVE_BYTES = 512 * 1024, /* for answers to what is under way */
 	DENIED_BURST = 20,
 	DENIED_STEP_MS = 500, /* one more each */
 	POKE_MS = 2,          /* with somebody who waits for events */
@@ -212,12 +213,17 @@ uint64_t audit_next(const struct api *a)
 
 int audit_ready(struct api *a, struct err *e)
 {
-	const struct audit_log *l = &a->audit;
+	struct audit_log *l = &a->audit;
 
 	if (l->failing)
 		return err_set(e, LOG_AWAY,
 			       "the log cannot be written to: see the "
 			       "daemon's log");
+	if (!spool_file_roomy(&l->w.spool))
+		return err_set(e, LOG_AWAY,
+			       "no space for the log on the disk of %.100s: "
+			       "free some",
+			       a->conf.state_dir);
 	if (spool_file_bytes(&l->w.spool) > l->w.spool.size_max)
 		return err_set(
 			e, LOG_AWAY,
@@ -300,6 +306,11 @@ void audit_answer(struct http_conn *c, int status, void *ctx)
 
 	if (!is_wanted(l, n, status))
 		return;
+	/* The last of the disk is for what is done, not for what is refused. */
+	if (status >= 400 && !spool_file_roomy(&l->w.spool)) {
+		l->missed++;
+		return;
+	}
 	/* Whole characters. */
 	if (path_n > PATH_MAX_LOGGED)
 		for (path_n = PATH_MAX_LOGGED;
@@ -392,6 +403,7 @@ static void set_up_writer(struct api *a)
 	l->w.spool.fd = l->w.spool.read_fd = l->w.io.fd = -1;
 	l->w.spool.name = l->path;
 	l->w.spool.size_max = a->conf.audit_spool_bytes;
+	l->w.spool.reserve = RESERVE_BYTES;
 }
 
 int audit_start(struct api *a, struct err *e)

@@ -23,6 +23,25 @@ static int put_head(const struct spool_file *f, uint64_t first, uint64_t start)
 	return n == sizeof(raw) ? 0 : n < 0 ? -errno : -ENOSPC;
 }
 
+bool spool_file_roomy(struct spool_file *f)
+{
+	if (f->reserved >= f->end + f->reserve)
+		return true;
+	/* Twice as much, so that this is rare. */
+	if (fallocate(f->fd, FALLOC_FL_KEEP_SIZE, (off_t)f->end,
+		      (off_t)(2 * f->reserve)) < 0)
+		return errno == EOPNOTSUPP; /* there is no such thing here */
+	f->reserved = f->end + 2 * f->reserve;
+	return true;
+}
+
+/* What is behind it goes, the reserve too. */
+static int cut_to(struct spool_file *f, uint64_t size)
+{
+	f->reserved = 0;
+	return ftruncate(f->fd, (off_t)size) < 0 ? -errno : 0;
+}
+
 void spool_file_mark(struct spool_file *f)
 {
 	f->mark = f->next;
@@ -35,11 +54,11 @@ void spool_file_mark(struct spool_file *f)
  */
 int spool_file_empty(struct spool_file *f, uint64_t next)
 {
-	int r;
+	int r = cut_to(f, SPOOL_HEAD);
 
 	f->mark = 0;
-	if (ftruncate(f->fd, SPOOL_HEAD) < 0)
-		return -errno;
+	if (r < 0)
+		return r;
 	/* As the old head says, until there is another. */
 	f->end = f->start;
 	r = put_head(f, next, SPOOL_HEAD);
@@ -47,6 +66,7 @@ int spool_file_empty(struct spool_file *f, uint64_t next)
 		return r;
 	f->next = next;
 	f->start = f->end = SPOOL_HEAD;
+	(void)spool_file_roomy(f); /* before somebody else takes it */
 	return 0;
 }
 
@@ -122,8 +142,10 @@ int spool_file_check(struct spool_file *f, struct err *e)
 			 "them off",
 			 f->name,
 			 (unsigned long long)((uint64_t)st.st_size - s.end));
-		if (ftruncate(f->fd, (off_t)s.end) < 0)
-			return err_sys(e, "cut %s", f->name);
+		r = cut_to(f, s.end);
+		if (r < 0)
+			return err_set(e, -r, "cut %s: %s", f->name,
+				       strerror(-r));
 	}
 	f->end = s.end;
 	if (f->mark_at > f->end)
@@ -186,7 +208,7 @@ int64_t spool_file_add(struct spool_file *f, const char *body, size_t n)
 	else if ((size_t)done < size)
 		r = -ENOSPC;
 	if (r < 0) {
-		(void)!ftruncate(f->fd, (off_t)f->end);
+		(void)cut_to(f, f->end);
 		return r;
 	}
 	f->end += size;

@@ -22,11 +22,13 @@ struct spool_file {
 	int read_fd;       /* for the scribe; -1: `fd` itself */
 	const char *name;  /* in messages; the owner's */
 	uint64_t size_max; /* bytes that may wait */
+	uint64_t reserve;  /* bytes that a full disk cannot take; 0: none */
 
 	uint64_t start, end;    /* of the records */
 	uint64_t next;          /* number of the next one */
 	uint64_t mark, mark_at; /* a record and where it begins; 0: none */
-	uint64_t floor; /* records below it were in the log at the start */
+	uint64_t floor;    /* records below it were in the log at the start */
+	uint64_t reserved; /* up to here the disk is ours */
 };
 
 /*
@@ -44,6 +46,11 @@ static inline uint64_t spool_file_bytes(const struct spool_file *f)
 {
 	return f->end - f->start;
 }
+/*
+ * Is the reserve there behind the last record? Makes it where it can. Who asks
+ * before beginning something has room for the record of its end.
+ */
+bool spool_file_roomy(struct spool_file *f);
 /* Remembers the end, for spool_file_cut(). */
 void spool_file_mark(struct spool_file *f);
 /* Without what is in front of the mark. */

@@ -113,8 +113,8 @@ int cgroup_thaw(int group_fd, struct err *e) MUST_CHECK;
 /* The same of a slot, or of its group `user`, without a descriptor of it. */
 int cgroup_thaw_slot(const struct cgroup_host *h, unsigned slot, bool user,
 		     struct err *e) MUST_CHECK;
-/* Was it asked to stand still, and not yet to go on? */
-bool cgroup_is_held(const struct cgroup_host *h, unsigned slot);
+/* Is it sure that nobody asked it to stand still? */
+bool cgroup_goes_on(const struct cgroup_host *h, unsigned slot);
 
 /* Asks the kernel to take back what memory it can; as long as it takes. */
 void cgroup_reclaim(const struct cgroup_fds *f);

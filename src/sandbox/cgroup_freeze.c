@@ -134,11 +134,11 @@ int cgroup_thaw_slot(const struct cgroup_host *h, unsigned slot, bool user,
 	return thaw_at(h->unified_fd, path, e);
 }
 
-bool cgroup_is_held(const struct cgroup_host *h, unsigned slot)
+bool cgroup_goes_on(const struct cgroup_host *h, unsigned slot)
 {
 	char path[40], text[8];
 
 	snprintf(path, sizeof(path), "b%u/cgroup.freeze", slot);
 	return read_file_at(h->unified_fd, path, text, sizeof(text)) > 0 &&
-	       text[0] == '1';
+	       text[0] == '0';
 }

@@ -27,7 +27,7 @@
 #include "sandbox/walls.h"
 #include "warden/warden.h"
 
-enum { RETRY_MS = 2 };
+enum { RETRY_MS = 2, SHORT_MS = 200 };
 
 /* Ids are random letters; the first two are as good as any hash. */
 static struct list *bucket(struct warden *w, const char *id)
@@ -90,7 +90,7 @@ static void box_free(struct deferred *d)
 	free(container_of(d, struct box, gone));
 }
 
-void box_remove_run_dir(struct warden *w, const char *id)
+int box_remove_run_dir(struct warden *w, const char *id)
 {
 	static const char *const files[] = {
 		"agent.sock",    "agent.sock.new",   "record",
@@ -105,9 +105,11 @@ void box_remove_run_dir(struct warden *w, const char *id)
 
 	for (i = 0; fd >= 0 && i < ARRAY_LEN(files); i++)
 		unlinkat(fd, files[i], 0);
-	if (unlinkat(w->box_fd, id, AT_REMOVEDIR) < 0 && errno != ENOENT)
-		log_warn("sandbox=%s run directory stays: %s", id,
-			 strerror(errno));
+	if (fd < 0 && errno != ENOENT)
+		return -errno;
+	return unlinkat(w->box_fd, id, AT_REMOVEDIR) < 0 && errno != ENOENT
+		       ? -errno
+		       : 0;
 }
 
 static void answer_all(struct box *b)
@@ -143,31 +145,54 @@ static void answer_kill_all(struct warden *w)
 }
 
 /* Of one that shall outlive its end, and whose end nobody asked for. */
-static bool keep_disk(const struct box *b)
+static bool is_kept(const struct box *b)
 {
-	struct err e = { 0 };
-
-	if (!(b->spec.flags & LAUNCH_PERSIST) || !b->ran || b->asked)
-		return false;
-	if (store_volume_keep(&b->w->store, b->spec.id, &e) < 0)
-		log_err("sandbox=%s %s, left for the next start", b->spec.id,
-			e.msg);
-	return true;
+	return (b->spec.flags & LAUNCH_PERSIST) && b->ran && !b->asked;
 }
 
-/* Everything inside has ended: give back what was its own. */
+/* A host that is short of something is not so for ever. */
+static bool is_short(int code)
+{
+	return code == EMFILE || code == ENFILE || code == ENOMEM;
+}
+
+static int give_disk_back(struct box *b)
+{
+	struct store *s = &b->w->store;
+	struct err e = { 0 };
+	bool kept = is_kept(b);
+	int r = kept ? store_volume_keep(s, b->spec.id, &e)
+		     : store_volume_discard(s, b->spec.id, &e);
+
+	if (r < 0 && is_short(e.code))
+		return r;
+	if (r < 0 && (kept || e.code != ENOENT))
+		log_err("sandbox=%s %s, left for the next start", b->spec.id,
+			e.msg);
+	b->disk_gone = true;
+	sweep_soon(b->w);
+	return 0;
+}
+
+/* Everything inside has ended: what was its own. Or -errno: not now. */
+static int give_back(struct box *b)
+{
+	int r = b->disk_gone ? 0 : give_disk_back(b);
+
+	if (r < 0)
+		return r;
+	r = box_remove_run_dir(b->w, b->spec.id);
+	if (r == 0 || is_short(-r))
+		return r;
+	log_warn("sandbox=%s run directory stays: %s", b->spec.id,
+		 strerror(-r));
+	return 0;
+}
+
 static void box_clean(struct box *b)
 {
 	struct warden *w = b->w;
-	struct err e = { 0 };
 
-	if (!keep_disk(b) &&
-	    store_volume_discard(&w->store, b->spec.id, &e) < 0 &&
-	    e.code != ENOENT)
-		log_err("sandbox=%s %s, left for the next start", b->spec.id,
-			e.msg);
-	sweep_soon(w);
-	box_remove_run_dir(w, b->spec.id);
 	slot_free(w, b->slot);
 	list_del(&b->node);
 	w->n_boxes--;
@@ -181,6 +206,7 @@ static void box_clean(struct box *b)
 		notice_ended(w, &b->last, &b->failure);
 	}
 	timer_del(&w->loop, &b->retry);
+	timer_del(&w->loop, &b->thaw);
 	loop_defer(&w->loop, &b->gone, box_free);
 }
 
@@ -196,6 +222,8 @@ static void try_clean(struct timer *t)
 	/* The last task may still be on its way out of the group. */
 	if (r < 0)
 		timer_set(&b->w->loop, t, RETRY_MS, try_clean);
+	else if (give_back(b) < 0)
+		timer_set(&b->w->loop, t, SHORT_MS, try_clean);
 	else
 		box_clean(b);
 }

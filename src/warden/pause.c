@@ -29,6 +29,7 @@ enum {
 	RECLAIM_AFTER_MS = 200,
 	STILL_SOON_US = 100,
 	LOOK_MAX_MS = 16,
+	THAW_AGAIN_MS = 500,
 };
 
 struct pause {
@@ -93,10 +94,8 @@ static int keep(struct box *b, struct err *e)
 
 static void undo(struct pause *p)
 {
-	struct err e = { 0 };
-
-	if (cgroup_thaw(p->group_fd, &e) < 0)
-		log_err("%s", e.msg);
+	if (p->turn.box)
+		box_thaw(p->turn.box, p->user);
 }
 
 /* It stands still. */
@@ -260,13 +259,46 @@ void box_pause(struct box *b, bool on, bool user, struct waiter *wt)
 	turn_take(b, &p->turn, wt);
 }
 
-static void let_go(struct box *b)
+/*
+ * Nobody asks for it a second time: what could not be thawed, for want of a
+ * descriptor or of memory, would stand still for ever.
+ */
+static void thaw_again(struct timer *t)
+{
+	struct box *b = container_of(t, struct box, thaw);
+	bool all = b->frozen, user = b->user_frozen;
+
+	/* Somebody else may want it so by now. */
+	if (b->turn) {
+		timer_set(&b->w->loop, t, THAW_AGAIN_MS, thaw_again);
+		return;
+	}
+	b->frozen = b->user_frozen = false;
+	if (all && !b->paused)
+		box_thaw(b, false);
+	if (user && !b->held_by)
+		box_thaw(b, true);
+}
+
+void box_thaw(struct box *b, bool user)
 {
 	struct err e = { 0 };
 
+	if (b->state != BOX_RUNNING ||
+	    cgroup_thaw_slot(&b->w->cg, b->slot, user, &e) == 0)
+		return;
+	log_err("sandbox=%s %s, trying again", b->spec.id, e.msg);
+	if (user)
+		b->user_frozen = true;
+	else
+		b->frozen = true;
+	timer_set(&b->w->loop, &b->thaw, THAW_AGAIN_MS, thaw_again);
+}
+
+static void let_go(struct box *b)
+{
 	b->held_by = NULL;
-	if (cgroup_thaw_slot(&b->w->cg, b->slot, true, &e) < 0)
-		log_err("sandbox=%s %s", b->spec.id, e.msg);
+	box_thaw(b, true);
 }
 
 void pauses_orphan(struct warden *w, const struct conn *owner)

@@ -133,13 +133,14 @@ static void adopt_frozen(struct box *b)
 {
 	const struct cgroup_host *h = &b->w->cg;
 	struct err e = { 0 };
-	bool resumed = b->paused && !cgroup_is_held(h, b->slot);
+	bool resumed = b->paused && cgroup_goes_on(h, b->slot);
 
 	if (resumed)
 		b->paused = false;
-	if (cgroup_thaw_slot(h, b->slot, true, &e) < 0 ||
-	    (!b->paused && cgroup_thaw_slot(h, b->slot, false, &e) < 0) ||
-	    (resumed && record_write(b, &e) < 0))
+	box_thaw(b, true);
+	if (!b->paused)
+		box_thaw(b, false);
+	if (resumed && record_write(b, &e) < 0)
 		log_err("sandbox=%s %s", b->spec.id, e.msg);
 }
 
@@ -174,6 +175,15 @@ static void adopt(struct warden *w, const struct record *rec)
 	log_info("sandbox=%s adopted pid=%d", b->spec.id, (int)b->pid);
 }
 
+static void remove_run_dir(struct warden *w, const char *id)
+{
+	int r = box_remove_run_dir(w, id);
+
+	if (r < 0)
+		log_warn("sandbox=%s run directory stays: %s", id,
+			 strerror(-r));
+}
+
 static int adopt_living(struct warden *w, struct err *e)
 {
 	int fd = openat(w->box_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -191,7 +201,7 @@ static int adopt_living(struct warden *w, struct err *e)
 			adopt(w, &rec);
 		if (!box_find(w, de->d_name)) {
 			log_info("sandbox=%s leftover, removing", de->d_name);
-			box_remove_run_dir(w, de->d_name);
+			remove_run_dir(w, de->d_name);
 		}
 	}
 	return 0;

@@ -252,8 +252,8 @@ static void go_on(struct snap *t, bool stay)
 {
 	struct err e = { 0 };
 
-	if (!stay && t->thaw && cgroup_thaw(t->group_fd, &e) < 0)
-		log_err("sandbox=%s %s", t->spec.id, e.msg);
+	if (!stay && t->thaw && t->turn.box)
+		box_thaw(t->turn.box, false);
 	if (!stay && t->vm && t->turn.box)
 		vm_go_on(t->turn.box);
 	if (!stay)

@@ -108,6 +108,8 @@ struct box {
 	struct turn *turn;      /* what is being done to it... */
 	struct list turns;      /* ...and what waits */
 	bool turning, paused;
+	bool frozen, user_frozen; /* though they should not be: see thaw */
+	struct timer thaw;
 	int door[GATE_FDS_MAX];     /* in the order of enum gate_fd; -1: none */
 	const struct conn *held_by; /* for whom user processes stand still */
 	struct list reclaim_node;
@@ -116,6 +118,7 @@ struct box {
 	bool ran;            /* its agent did */
 	bool asked;          /* someone asked for its end: no notice */
 	bool doomed;         /* by WARDEN_KILL_ALL */
+	bool disk_gone;      /* given back, or left where it is */
 	struct err failure;  /* why the launch failed */
 	struct list waiters; /* of the launch, and of kills */
 	struct deferred gone;
@@ -271,7 +274,7 @@ void box_end(struct box *b, struct waiter *wt);
 int box_watch(struct box *b, int pid_fd) MUST_CHECK;
 bool box_is_vm(const struct box *b);
 bool box_uses_image(const struct warden *w, const char *image);
-void box_remove_run_dir(struct warden *w, const char *id);
+int box_remove_run_dir(struct warden *w, const char *id) MUST_CHECK;
 
 /* It has a process: watches it, and what it says of its launch. Takes the
  * descriptors. */
@@ -368,6 +371,8 @@ void turns_drop(struct box *b);
 
 /* pause.c */
 void box_pause(struct box *b, bool on, bool user, struct waiter *wt);
+/* It goes on, or its user processes do; now, or as soon as that is possible. */
+void box_thaw(struct box *b, bool user);
 /* `owner` is going: what stands still for it goes on. */
 void pauses_orphan(struct warden *w, const struct conn *owner);
 void reclaim_soon(struct box *b);
