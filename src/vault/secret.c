@@ -412,6 +412,16 @@ static void take_text(struct unpack *u, char *out, size_t cap)
 		u->bad = true;
 }
 
+/* One form of each: what is packed again is the same. */
+static bool take_yes_no(struct unpack *u)
+{
+	unsigned v = unpack_u8(u);
+
+	if (v > 1)
+		u->bad = true;
+	return v == 1;
+}
+
 static void take_sealed(struct unpack *u, struct secret *s)
 {
 	size_t n;
@@ -438,7 +448,7 @@ int secret_unpack(struct secret *s, const void *p, size_t n)
 	take_text(&u, s->name, sizeof(s->name));
 	s->kind = unpack_u8(&u);
 	s->methods = unpack_u32(&u);
-	s->private_url = unpack_u8(&u) == 1;
+	s->private_url = take_yes_no(&u);
 	for (t = secret_texts; t->name; t++)
 		take_text(&u, (char *)s + t->at, t->cap);
 	s->n_hosts = unpack_u8(&u);

@@ -45,10 +45,10 @@ static void play(uint8_t who, const uint8_t *p, size_t n)
 	switch (who) {
 	case 'c': /* a new client */
 		client_open();
-		rig_send(rig.client, p, n);
+		client_send(p, n);
 		break;
 	case 'm': /* more of it */
-		rig_send(rig.client, p, n);
+		client_send(p, n);
 		break;
 	case 'h':
 		agent_hello();

@@ -25,6 +25,7 @@ int api_main(int argc, char **argv);
 #include "api/main.c"
 #undef main
 
+#include "api/e2b/e2b.h"
 #include "scratch.h"
 #include "wire/frame.h"
 #include "wire/warden.h"
@@ -46,6 +47,7 @@ struct rig {
 	unsigned n_chans;
 	bool warden_refuses;
 	bool client_reads; /* the target itself does */
+	char session[64];  /* of MCP: the last that an answer named */
 	uint64_t now_ms;
 };
 static struct rig rig;
@@ -85,6 +87,32 @@ static void worker_make(int ours[2])
 	rig.worker_out = from[1];
 }
 
+/* All sandboxes have the one agent. */
+static void box_launched(const char *id)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "run/box/%.*s", ID_LEN, id);
+	if (mkdirat(top_fd, path, 0700) < 0)
+		return; /* it was there before */
+	snprintf(path, sizeof(path), "run/box/%.*s/agent.sock", ID_LEN, id);
+	if (linkat(top_fd, "run/box/" RIG_BOX "/agent.sock", top_fd, path, 0) <
+	    0)
+		abort();
+}
+
+static void box_killed(const char *id)
+{
+	char path[64];
+
+	if (strcmp(id, RIG_BOX) == 0)
+		return;
+	snprintf(path, sizeof(path), "run/box/%.*s/agent.sock", ID_LEN, id);
+	unlinkat(top_fd, path, 0);
+	snprintf(path, sizeof(path), "run/box/%.*s", ID_LEN, id);
+	unlinkat(top_fd, path, AT_REMOVEDIR);
+}
+
 /* A socket for a port, or what is wanted to be true. */
 static void warden_answer(const struct warden_req *q)
 {
@@ -96,7 +124,17 @@ static void warden_answer(const struct warden_req *q)
 
 	switch (q->op) {
 	case WARDEN_HELLO:
+		break;
 	case WARDEN_KILL:
+		box_killed(q->id);
+		break;
+	case WARDEN_LAUNCH:
+		box_launched(q->launch.id);
+		break;
+	case WARDEN_HOST:
+		rep.host.max_sandboxes = 100;
+		rep.host.flags = HOST_DISK_LIMIT;
+		rep.host.pool_bytes = rep.host.pool_free_bytes = 1ULL << 40;
 		break;
 	case WARDEN_CONNECT:
 		if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends))
@@ -153,9 +191,12 @@ static void agent_turn(void)
 	struct frame f;
 	ssize_t n = 0;
 
-	if (rig.agent < 0) {
-		rig.agent = accept4(rig.agent_listen, NULL, NULL,
-				    SOCK_CLOEXEC | SOCK_NONBLOCK);
+	int fd = accept4(rig.agent_listen, NULL, NULL,
+			 SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+	if (fd >= 0) {
+		rig_close(&rig.agent);
+		rig.agent = fd;
 		buf_clear(&rig.to_agent);
 		rig.greeted = false;
 	}
@@ -181,9 +222,24 @@ static void on_tick(struct io *io, uint32_t events)
 	api.loop.stop = true; /* after this turn */
 }
 
+/* What nobody can guess: a client is told it, and so is the fuzzer. */
+static void find_session(char *answer, size_t n)
+{
+	static const char name[] = "Mcp-Session-Id: ";
+	const char *at;
+
+	answer[n] = '\0';
+	at = strstr(answer, name);
+	if (at)
+		snprintf(rig.session, sizeof(rig.session), "%.*s",
+			 (int)strcspn(at + sizeof(name) - 1, "\r\n"),
+			 at + sizeof(name) - 1);
+}
+
 static void rig_turns(unsigned n)
 {
 	char drop[4096];
+	ssize_t got;
 
 	while (n-- > 0) {
 		api.loop.stop = false;
@@ -192,8 +248,9 @@ static void rig_turns(unsigned n)
 		warden_turn();
 		agent_turn();
 		while (rig.client >= 0 && !rig.client_reads &&
-		       recv(rig.client, drop, sizeof(drop), MSG_DONTWAIT) > 0)
-			;
+		       (got = recv(rig.client, drop, sizeof(drop) - 1,
+				   MSG_DONTWAIT)) > 0)
+			find_session(drop, (size_t)got);
 		while (rig.server >= 0 &&
 		       recv(rig.server, drop, sizeof(drop), MSG_DONTWAIT) > 0)
 			;
@@ -205,25 +262,45 @@ static void rig_turns(unsigned n)
 
 /* --- what an input may say ------------------------------------------------ */
 
-/* Who comes over it may do everything. */
+/* Over the unix socket, as root: who comes so may do everything. */
 static void client_open(void)
 {
-	static const struct identity who = { .name = "uid:0",
-					     .scope = SCOPE_ADMIN };
-	int ends[2];
+	char path[64];
 
 	rig_close(&rig.client);
-	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends) < 0)
+	snprintf(path, sizeof(path), "%s/run/api.sock", top);
+	rig.client = unix_connect(path, SOCK_STREAM | SOCK_NONBLOCK);
+	if (rig.client < 0)
 		abort();
-	rig.client = ends[0];
-	http_server_adopt(&api.inner, ends[1], &who, sizeof(who),
-			  "0123456789abcdef");
 }
 
 static void rig_send(int fd, const void *p, size_t n)
 {
 	if (fd >= 0 && n > 0)
 		(void)!send(fd, p, n, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+/* "$S" is the session of MCP, "$T" the token that opens the sandbox. */
+static void client_send(const uint8_t *p, size_t n)
+{
+	char token[E2B_TOKEN_CAP];
+	struct buf b = { 0 };
+	size_t i;
+
+	e2b_token(&api, RIG_BOX, token);
+	for (i = 0; i < n; i++) {
+		bool two = p[i] == '$' && i + 1 < n;
+
+		if (two && p[i + 1] == 'S')
+			buf_puts(&b, rig.session);
+		else if (two && p[i + 1] == 'T')
+			buf_puts(&b, token);
+		else
+			buf_add(&b, p + i, 1);
+		i += two && (p[i + 1] == 'S' || p[i + 1] == 'T');
+	}
+	rig_send(rig.client, buf_data(&b), buf_len(&b));
+	buf_done(&b);
 }
 
 /* A frame of the agent: its type, one of the channels, the payload. */
@@ -322,7 +399,10 @@ static void start_serving(void)
 	api.warden.on_up = on_up;
 	api.warden.on_ended = on_ended;
 	api.warden.ctx = &api;
-	if (http_server_start(&api.http, &api.loop, -1, &e) < 0 ||
+	if (http_server_start(
+		    &api.http, &api.loop,
+		    listen_at("run", "api.sock", SOCK_STREAM | SOCK_NONBLOCK),
+		    &e) < 0 ||
 	    inner_init(&api, &e) < 0 ||
 	    warden_start(&api.warden, &api.loop, api.conf.run_dir, &e) < 0)
 		abort();
@@ -357,6 +437,7 @@ static void set_conf(struct conf *c)
 		abort();
 	snprintf(c->state_dir, sizeof(c->state_dir), "%s/state", top);
 	snprintf(c->run_dir, sizeof(c->run_dir), "%s/run", top);
+	snprintf(c->registries, sizeof(c->registries), "r.example");
 	c->spares = 0;
 	c->project_disk = 0;
 	/* No log is taken from us: the spool only grows. */
@@ -391,6 +472,9 @@ static void rig_start(void)
 		abort();
 	init_all(&api);
 	load(&api);
+	api.admission.host = (struct host_load){ .processors = 64,
+						 .mem_bytes = 1ULL << 40,
+						 .mem_available = 1ULL << 40 };
 	start_serving();
 	box_make();
 	rig_turns(RIG_TURNS);
@@ -418,7 +502,8 @@ static void rig_reset(void)
 	rig_turns(RIG_TURNS);
 	rig_close(&rig.agent);
 	rig_turns(2);
-	assert(api.n_relays == 0 && api.inner.n_conns == 0);
+	assert(api.n_relays == 0);
+	assert(api.http.n_conns == 0 && api.inner.n_conns == 0);
 	s = box_by_id(&api, RIG_BOX);
 	if (!s)
 		box_make();

@@ -139,26 +139,30 @@ int snapshot_next(struct warden *wd, const char *after, char id[ID_CAP])
 	return -ENOENT;
 }
 
-int box_connect(const struct box *b, const struct connect_spec *s,
-		struct err *e)
+void box_connect(struct box *b, const struct connect_spec *s, struct waiter *wt)
 {
 	(void)b;
 	(void)s;
-	(void)e;
+	(void)wt;
 	abort();
 }
 
-int box_door(struct box *b, uint32_t flags, struct door_done *done,
-	     struct err *e)
+void box_door(struct box *b, uint32_t flags, struct waiter *wt)
 {
 	(void)b;
 	(void)flags;
-	(void)done;
-	(void)e;
+	(void)wt;
 	abort();
 }
 
 bool box_uses_image(const struct warden *wd, const char *image)
+{
+	(void)wd;
+	check_id(image);
+	return true;
+}
+
+bool vm_base_uses_image(const struct warden *wd, const char *image)
 {
 	(void)wd;
 	check_id(image);
