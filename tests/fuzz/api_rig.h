@@ -281,7 +281,7 @@ static void rig_send(int fd, const void *p, size_t n)
 }
 
 /* "$S" is the session of MCP, "$T" the token that opens the sandbox. */
-static void client_send(const uint8_t *p, size_t n)
+static inline void client_send(const uint8_t *p, size_t n)
 {
 	char token[E2B_TOKEN_CAP];
 	struct buf b = { 0 };
