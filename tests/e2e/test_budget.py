@@ -1,3 +1,4 @@
+# suite: both
 """How much a sandbox may do: requests, bytes, connections, tokens of models;
 what happens at the end of it, and that no crash gives anything back."""
 
@@ -11,7 +12,7 @@ import time
 
 import harness
 from harness import SLOW, wait_for
-from internet import Inside, Internet, answer
+from internet import Inside, InsideMachine, Internet, answer
 
 MODELS = """
 host openai.test openai
@@ -281,6 +282,8 @@ class Budget(harness.Case):
     def test_who_leaves_before_the_answer(self):
         """... has used what it might have used."""
         box, inside = self.box("budget tokens 300")
+        if isinstance(inside, InsideMachine):
+            self.skipTest("who carries bytes out of a machine cannot break off")
         asked = threading.Event()
 
         def silent(r):

@@ -1,3 +1,4 @@
+# suite: both
 # suite: sanitized
 """The door against those who want more than they may: smuggled requests, names
 and addresses in odd spellings, hosts that do not agree, paths that read in two
@@ -169,7 +170,8 @@ class Smuggling(AttackCase):
         for raw in (b"GET http://api.test/a HTTP/1.1\r\nHost: api.test\r\n\r\n",
                     b"CONNECT api.test:80 HTTP/1.1\r\nHost: api.test\r\n\r\n"):
             s = self.inside.connect()
-            s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            with contextlib.suppress(OSError):  # of a machine it is a pipe
+                s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             for k in range(len(raw)):
                 s.sendall(raw[k:k + 1])
             self.assertEqual(Reply(s).status, 200)

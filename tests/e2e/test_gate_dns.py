@@ -1,3 +1,4 @@
+# suite: both
 """Names inside a sandbox: answered from its policies, and nobody is asked. And
 policies that change under what is open, or are learned from what was done."""
 

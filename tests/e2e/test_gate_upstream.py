@@ -1,3 +1,4 @@
+# suite: both
 """The gate's way to servers outside: which addresses it refuses, whom it asks
 for names, whose certificates it believes, and how it passes a proxy."""
 

@@ -227,13 +227,14 @@ class Door(harness.Case):
                 if x.startswith("VmRSS"))
             self.assertLess(rss, 4096)  # KiB
         finally:
-            self.sh("pkill sleep; pkill nc")
+            self.sh("killall sleep; killall nc")
             server.close()
             self.i.api("PATCH", f"/v1/sandboxes/{self.box}",
                        json.dumps({"rules": RULES}))
 
     def test_without_rules_there_is_no_way(self):
-        box = self.i.create(tier="microvm", memory="64M", disk="64M")
+        """And none when somebody inside has the ports of the door."""
+        box = self.i.create(tier="microvm", cpus=2, memory="128M", disk="64M")
         try:
             p = self.i.sh(box, "for a in 203.0.113.10 127.0.0.1 2001:db8::5; do "
                           "nc -w 5 $a 80 </dev/null && echo out; "
@@ -242,8 +243,44 @@ class Door(harness.Case):
             self.assertNotIn("out", p.out)
             self.assertNotIn("proxy", p.out)
             self.assertNotIn("eth", p.out)
+            self.i.sh(box, "nc -ll -p 3128 -e true >/dev/null 2>&1 </dev/null &")
+            wait_for("a server inside", lambda: ":0C38" in self.i.sh(
+                box, "cat /proc/net/tcp /proc/net/tcp6").out.upper(), WAIT)
+            r = self.i.api("PATCH", f"/v1/sandboxes/{box}",
+                           json.dumps({"rules": RULES}))
+            self.assertNotEqual(r.status, 200, r)
+            self.assertIn("taken", r.json["message"])
+            self.i.sh(box, "killall nc")
+            r = self.i.api("PATCH", f"/v1/sandboxes/{box}",
+                           json.dumps({"rules": RULES}))
+            self.assertEqual(r.status, 200, r)
+            inside = InsideMachine(self.i, box)
+            self.assertEqual(inside.get("http://api.test/").status, 200)
+            inside.close()
         finally:
             self.i.rm(box)
+
+    # -- the same machine again
+
+    def test_a_fork(self):
+        """It goes on where its parent is, but not on its parent's
+        connections."""
+        s = self.waiting()
+        r = self.i.api("POST", f"/v1/sandboxes/{self.box}/fork", '{"count": 1}')
+        self.assertEqual(r.status, 201, r)
+        box = r.json["sandboxes"][0]["id"]
+        try:
+            self.say(s)  # the parent's is as it was
+            inside = InsideMachine(self.i, box)
+            self.assertEqual(inside.get("http://api.test/fork").status, 200)
+            self.assertIsNotNone(inside.resolve("api.test"))
+            # Its copy of the process that held the connection has ended.
+            wait_for("the end of the copied connection", lambda: self.i.sh(
+                box, "netstat -tn | grep ':5432.*ESTABLISHED'").out == "", WAIT)
+            inside.close()
+        finally:
+            self.i.rm(box)
+            s.close()
 
     # -- in
 
@@ -270,7 +307,7 @@ class Door(harness.Case):
                 got += piece
             t.join()
         self.assertEqual(got, data)
-        self.sh("pkill httpd; pkill nc")
+        self.sh("killall httpd; killall nc")
 
     def tunnel(self, port):
         """A connection to a port inside, as `carrel port` makes it."""
