@@ -144,6 +144,7 @@ static void snap_free(struct deferred *d)
 	auto_close(&t->group_fd);
 	auto_close(&t->tree_fd);
 	auto_close(&t->of.template_fd);
+	auto_close(&t->of.process_fd);
 	free(t);
 }
 
@@ -303,6 +304,9 @@ static int start_vm(struct snap *t, struct err *e)
 			       b->spec.id);
 	t->vm = true;
 	t->of = vm_state_of(b, t->tree_fd);
+	t->of.process_fd = vm_process_open(b, e);
+	if (t->of.process_fd < 0)
+		return t->of.process_fd;
 	t->of.disk_only = t->spec.flags & SNAPSHOT_DISK_ONLY;
 	vm_key(&b->w->vm, &b->spec, t->key);
 	t->of.key = t->key;
@@ -366,7 +370,8 @@ void box_snapshot(struct box *b, const struct snapshot_spec *s,
 			       .pid_io.fd = -1,
 			       .err_fd = -1 };
 	t->spec = *s;
-	t->group_fd = t->tree_fd = t->of.template_fd = -1;
+	t->group_fd = t->tree_fd = -1;
+	t->of.template_fd = t->of.process_fd = -1;
 	t->turn.start = snap_start;
 	t->turn.over = snap_over;
 	turn_take(b, &t->turn, wt);

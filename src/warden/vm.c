@@ -41,6 +41,7 @@ struct vm {
 	struct buf last; /* at most CONSOLE_MAX bytes */
 	enum vm_mode mode;
 	int ram_fd;     /* of one that becomes a template */
+	int process_fd; /* of one that goes on: QEMU\'s, in /proc */
 	struct job job; /* speaks to the guest until that is ready */
 	bool speaking;
 	struct deferred gone;
@@ -61,6 +62,7 @@ static void vm_free(struct deferred *d)
 	struct vm *v = container_of(d, struct vm, gone);
 
 	auto_close(&v->ram_fd);
+	auto_close(&v->process_fd);
 	buf_done(&v->last);
 	free(v);
 }
@@ -71,7 +73,7 @@ static struct vm *vm_new(struct box *b)
 
 	v->w = b->w;
 	v->box = b;
-	v->console.fd = v->ram_fd = -1;
+	v->console.fd = v->ram_fd = v->process_fd = -1;
 	b->vm = v;
 	return v;
 }
@@ -271,7 +273,7 @@ static int speak(struct job *j, struct err *e)
 	if (v->mode == VM_TEMPLATE)
 		return template_save(b->makes, b->spec.id, v->ram_fd, e);
 	if (b->goes_on)
-		return vm_state_load(b, e);
+		return vm_state_load(b, v->process_fd, e);
 	if (v->mode == VM_RESTORE && load_devices(b, e) < 0)
 		return -e->code;
 	fd = control_open(j->w->box_fd, b->spec.id, e);
@@ -321,6 +323,11 @@ int vm_guest_start(struct box *b, struct err *e)
 			       .urgent = true,
 			       .pid_io.fd = -1,
 			       .err_fd = -1 };
+	if (b->goes_on) {
+		v->process_fd = vm_process_open(b, e);
+		if (v->process_fd < 0)
+			return v->process_fd;
+	}
 	if (job_start(&v->job, e) < 0)
 		return -e->code;
 	v->speaking = true;

@@ -44,8 +44,12 @@ uint32_t template_flags(const struct template *t);
 /* Has what it started with loaded when its snapshot has memory, that this host
  * can go on with: b->goes_on. As template_wait(). */
 int vm_state_wait(struct box *b, struct err *e) MUST_CHECK;
+/* The directory of its QEMU in /proc. Not in a child: there its number may be
+ * somebody else's by then. */
+int vm_process_open(const struct box *b, struct err *e) MUST_CHECK;
 /* In a child: it goes on where the snapshot was made. */
-int vm_state_load(const struct box *b, struct err *e) MUST_CHECK;
+int vm_state_load(const struct box *b, int process_fd,
+		  struct err *e) MUST_CHECK;
 /* For the child that makes a snapshot; `tree_fd` of its volume. */
 struct state_of vm_state_of(const struct box *b, int tree_fd);
 /* Whatever somebody did to it: it goes on, soon. */

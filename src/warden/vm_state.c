@@ -3,6 +3,8 @@
  * who had them stand still is gone.
  */
 #include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,14 +19,24 @@ struct state_of vm_state_of(const struct box *b, int tree_fd)
 {
 	return (struct state_of){
 		.box_fd = b->w->box_fd,
-		.proc_fd = b->w->launch.proc_fd,
 		.tree_fd = tree_fd,
 		.template_fd = -1,
-		.pid = b->pid,
+		.process_fd = -1,
 		.bytes = vm_ram_bytes(&b->spec),
 		.id = b->spec.id,
 		.hostname = b->spec.hostname,
 	};
+}
+
+int vm_process_open(const struct box *b, struct err *e)
+{
+	char name[16];
+	int fd;
+
+	snprintf(name, sizeof(name), "%d", (int)b->pid);
+	fd = openat(b->w->launch.proc_fd, name,
+		    O_PATH | O_DIRECTORY | O_CLOEXEC);
+	return fd < 0 ? err_sys(e, "look at QEMU") : fd;
 }
 
 /* --- from a snapshot --- */
@@ -64,7 +76,7 @@ int vm_state_wait(struct box *b, struct err *e)
 	return template_wait_memory(b, tree_fd, e);
 }
 
-int vm_state_load(const struct box *b, struct err *e)
+int vm_state_load(const struct box *b, int process_fd, struct err *e)
 {
 	AUTO_CLOSE int tree_fd = store_volume_read(&b->w->store, b->spec.id, e);
 	struct state_of of;
@@ -72,6 +84,7 @@ int vm_state_load(const struct box *b, struct err *e)
 	if (tree_fd < 0)
 		return tree_fd;
 	of = vm_state_of(b, tree_fd);
+	of.process_fd = process_fd;
 	return state_load(&of, e);
 }
 

@@ -43,7 +43,7 @@ static int template(void)
 /* A process with the file mapped; does what it is told by one byte at a time */
 struct machine {
 	pid_t pid;
-	int in, out;
+	int in, out, dir_fd;
 };
 
 static void write_page(uint8_t *ram, int page, int value)
@@ -72,6 +72,7 @@ static struct machine start(int fd)
 {
 	int in[2], out[2];
 	struct machine m;
+	char dir[32];
 
 	CHECK(pipe2(in, O_CLOEXEC) == 0 && pipe2(out, O_CLOEXEC) == 0);
 	m.pid = fork();
@@ -96,6 +97,8 @@ static struct machine start(int fd)
 	close(out[1]);
 	m.in = in[1];
 	m.out = out[0];
+	snprintf(dir, sizeof(dir), "/proc/%d", (int)m.pid);
+	m.dir_fd = open(dir, O_PATH | O_CLOEXEC);
 	return m;
 }
 
@@ -133,11 +136,12 @@ static void stop(struct machine *m)
 {
 	close(m->in);
 	close(m->out);
+	close(m->dir_fd);
 	kill(m->pid, SIGKILL); /* another one may have its pipe, too */
 	waitpid(m->pid, NULL, 0);
 }
 
-static void test_moves(int proc_fd)
+static void test_moves(void)
 {
 	static uint8_t was[SIZE], is[SIZE];
 	AUTO_CLOSE int fd = template();
@@ -148,9 +152,9 @@ static void test_moves(int proc_fd)
 
 	await(&a);
 	await(&b);
-	CHECK(ram_find(proc_fd, a.pid, SIZE, &map, &e) == 0);
+	CHECK(ram_find(a.dir_fd, SIZE, &map, &e) == 0);
 	CHECK(map.bytes == SIZE);
-	CHECK(ram_save_open(&save, proc_fd, &map, file_fd, &e) == 0);
+	CHECK(ram_save_open(&save, &map, file_fd, &e) == 0);
 	tell(&a, 'a');
 	CHECK(ram_save_begin(&save, &e) == 0);
 	tell(&a, 'b');
@@ -158,7 +162,7 @@ static void test_moves(int proc_fd)
 	CHECK(save.pages == 403);
 	ram_save_close(&save);
 	look(&a, was);
-	CHECK(ram_find(proc_fd, b.pid, SIZE, &map, &e) == 0);
+	CHECK(ram_find(b.dir_fd, SIZE, &map, &e) == 0);
 	CHECK(ram_load(file_fd, &map, &e) == 0);
 	look(&b, is);
 	CHECK(memcmp(was, is, SIZE) == 0);
@@ -167,7 +171,7 @@ static void test_moves(int proc_fd)
 	stop(&b);
 }
 
-static void test_nothing_changed(int proc_fd)
+static void test_nothing_changed(void)
 {
 	AUTO_CLOSE int fd = template(), base_fd = -1;
 	AUTO_CLOSE int file_fd = memfd_create("file", MFD_CLOEXEC);
@@ -177,11 +181,11 @@ static void test_nothing_changed(int proc_fd)
 	uint8_t page[RAM_PAGE];
 
 	await(&a);
-	CHECK(ram_find(proc_fd, a.pid, SIZE, &map, &e) == 0);
-	CHECK(ram_save_open(&save, proc_fd, &map, file_fd, &e) == 0);
+	CHECK(ram_find(a.dir_fd, SIZE, &map, &e) == 0);
+	CHECK(ram_save_open(&save, &map, file_fd, &e) == 0);
 	CHECK(ram_save_end(&save, &e) == 0);
 	CHECK(save.pages == 0);
-	base_fd = ram_open(proc_fd, &map, &e);
+	base_fd = ram_open(&map, &e);
 	CHECK(pread(base_fd, page, sizeof(page), 3 * RAM_PAGE) == RAM_PAGE);
 	CHECK(page[0] == 3 && page[RAM_PAGE - 1] == 3);
 	ram_save_close(&save);
@@ -190,7 +194,7 @@ static void test_nothing_changed(int proc_fd)
 }
 
 /* Files and processes that are not what they should be. */
-static void test_refused(int proc_fd)
+static void test_refused(void)
 {
 	AUTO_CLOSE int fd = template();
 	AUTO_CLOSE int other_fd = memfd_create("other", MFD_CLOEXEC);
@@ -200,8 +204,8 @@ static void test_refused(int proc_fd)
 
 	await(&a);
 	CHECK(ftruncate(other_fd, SIZE) == 0);
-	REFUSED(ram_find(proc_fd, a.pid, 2 * SIZE, &map, &e), EPROTO);
-	CHECK(ram_find(proc_fd, a.pid, SIZE, &map, &e) == 0);
+	REFUSED(ram_find(a.dir_fd, 2 * SIZE, &map, &e), EPROTO);
+	CHECK(ram_find(a.dir_fd, SIZE, &map, &e) == 0);
 	REFUSED(ram_load(other_fd, &map, &e), EPROTO);
 	/* A head, and nothing behind it. */
 	CHECK(pwrite(other_fd, &head, sizeof(head), 0) == sizeof(head));
@@ -210,15 +214,13 @@ static void test_refused(int proc_fd)
 	CHECK(pwrite(other_fd, &head, sizeof(head), 0) == sizeof(head));
 	REFUSED(ram_load(other_fd, &map, &e), EPROTO);
 	stop(&a);
-	REFUSED(ram_find(proc_fd, a.pid, SIZE, &map, &e), ENOENT);
+	REFUSED(ram_find(a.dir_fd, SIZE, &map, &e), ESRCH);
 }
 
 int main(void)
 {
-	AUTO_CLOSE int proc_fd = open("/proc", O_PATH | O_CLOEXEC);
-
-	test_moves(proc_fd);
-	test_nothing_changed(proc_fd);
-	test_refused(proc_fd);
+	test_moves();
+	test_nothing_changed();
+	test_refused();
 	return CHECK_DONE();
 }

@@ -9,7 +9,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 #include "base/auto.h"
@@ -94,16 +93,12 @@ static int read_maps(FILE *f, struct ram_map *m, struct err *e)
 	return 0;
 }
 
-int ram_find(int proc_fd, pid_t pid, uint64_t bytes, struct ram_map *m,
-	     struct err *e)
+int ram_find(int process_fd, uint64_t bytes, struct ram_map *m, struct err *e)
 {
-	char path[32];
+	int fd = openat(process_fd, "maps", O_RDONLY | O_CLOEXEC), r;
 	FILE *f = NULL;
-	int fd, r;
 
-	*m = (struct ram_map){ .pid = pid };
-	snprintf(path, sizeof(path), "%d/maps", (int)pid);
-	fd = openat(proc_fd, path, O_RDONLY | O_CLOEXEC);
+	*m = (struct ram_map){ .process_fd = process_fd };
 	if (fd >= 0)
 		f = fdopen(fd, "r");
 	if (!f) {
@@ -118,14 +113,14 @@ int ram_find(int proc_fd, pid_t pid, uint64_t bytes, struct ram_map *m,
 	return r;
 }
 
-int ram_open(int proc_fd, const struct ram_map *m, struct err *e)
+int ram_open(const struct ram_map *m, struct err *e)
 {
-	char path[96];
+	char path[64];
 	int fd;
 
-	snprintf(path, sizeof(path), "%d/map_files/%" PRIx64 "-%" PRIx64,
-		 (int)m->pid, m->at, m->at + m->bytes);
-	fd = openat(proc_fd, path, O_RDONLY | O_CLOEXEC);
+	snprintf(path, sizeof(path), "map_files/%" PRIx64 "-%" PRIx64, m->at,
+		 m->at + m->bytes);
+	fd = openat(m->process_fd, path, O_RDONLY | O_CLOEXEC);
 	return fd < 0 ? err_sys(e, "open the memory of QEMU") : fd;
 }
 
@@ -134,6 +129,7 @@ int ram_open(int proc_fd, const struct ram_map *m, struct err *e)
 void ram_save_close(struct ram_save *s)
 {
 	auto_close(&s->pagemap_fd);
+	auto_close(&s->mem_fd);
 	free(s->bits);
 	s->bits = NULL;
 	if (s->seen)
@@ -141,18 +137,17 @@ void ram_save_close(struct ram_save *s)
 	s->seen = NULL;
 }
 
-int ram_save_open(struct ram_save *s, int proc_fd, const struct ram_map *m,
-		  int file_fd, struct err *e)
+int ram_save_open(struct ram_save *s, const struct ram_map *m, int file_fd,
+		  struct err *e)
 {
-	char path[32];
 	void *seen;
 
-	*s = (struct ram_save){ .map = *m,
-				.pagemap_fd = -1,
-				.file_fd = file_fd };
-	snprintf(path, sizeof(path), "%d/pagemap", (int)m->pid);
-	s->pagemap_fd = openat(proc_fd, path, O_RDONLY | O_CLOEXEC);
-	if (s->pagemap_fd < 0)
+	*s = (struct ram_save){
+		.map = *m, .pagemap_fd = -1, .mem_fd = -1, .file_fd = file_fd
+	};
+	s->pagemap_fd = openat(m->process_fd, "pagemap", O_RDONLY | O_CLOEXEC);
+	s->mem_fd = openat(m->process_fd, "mem", O_RDONLY | O_CLOEXEC);
+	if (s->pagemap_fd < 0 || s->mem_fd < 0)
 		return err_sys(e, "look at the pages of QEMU");
 	if (ftruncate(file_fd, (off_t)(start(m->bytes) + m->bytes)) < 0)
 		return err_sys(e, "make room for the memory");
@@ -204,13 +199,11 @@ static int save_run(struct ram_save *s, uint64_t page, uint64_t n,
 		    struct err *e)
 {
 	static uint8_t now[PIECE * RAM_PAGE];
-	struct iovec to = { now, n * RAM_PAGE };
-	struct iovec from = { (void *)(uintptr_t)(s->map.at + page * RAM_PAGE),
-			      n * RAM_PAGE };
 	uint64_t i = 0, news;
 
-	if (process_vm_readv(s->map.pid, &to, 1, &from, 1, 0) !=
-	    (ssize_t)to.iov_len)
+	if (pread(s->mem_fd, now, n * RAM_PAGE,
+		  (off_t)(s->map.at + page * RAM_PAGE)) !=
+	    (ssize_t)(n * RAM_PAGE))
 		return err_sys(e, "read the memory of QEMU");
 	while (i < n) {
 		for (news = 0; i + news < n; news++)
@@ -292,28 +285,39 @@ static int load_head(int file_fd, const struct ram_map *m, struct err *e)
 	return 0;
 }
 
-static int load_run(int file_fd, const struct ram_map *m, uint64_t page,
-		    uint64_t n, struct err *e)
+/* Where a run is put, and from where. */
+struct load {
+	int file_fd, mem_fd;
+	const struct ram_map *map;
+};
+
+static int load_run(const struct load *l, uint64_t page, uint64_t n,
+		    struct err *e)
 {
 	static uint8_t piece[PIECE * RAM_PAGE];
+	const struct ram_map *m = l->map;
 	size_t len = n * RAM_PAGE;
-	struct iovec from = { piece, len };
-	struct iovec to = { (void *)(uintptr_t)(m->at + page * RAM_PAGE), len };
 
-	if (pread(file_fd, piece, len,
+	if (pread(l->file_fd, piece, len,
 		  (off_t)(start(m->bytes) + page * RAM_PAGE)) != (ssize_t)len)
 		return err_sys(e, "read the saved memory");
-	if (process_vm_writev(m->pid, &from, 1, &to, 1, 0) != (ssize_t)len)
+	if (pwrite(l->mem_fd, piece, len, (off_t)(m->at + page * RAM_PAGE)) !=
+	    (ssize_t)len)
 		return err_sys(e, "write the memory of QEMU");
 	return 0;
 }
 
 int ram_load(int file_fd, const struct ram_map *m, struct err *e)
 {
+	AUTO_CLOSE int mem_fd =
+		openat(m->process_fd, "mem", O_RDWR | O_CLOEXEC);
+	const struct load l = { file_fd, mem_fd, m };
 	AUTO_FREE uint8_t *bits = NULL;
 	uint64_t page, len, pages = m->bytes / RAM_PAGE;
 	size_t size = bitmap_bytes(m->bytes);
 
+	if (mem_fd < 0)
+		return err_sys(e, "open the memory of QEMU");
 	if (load_head(file_fd, m, e) < 0)
 		return -e->code;
 	bits = malloc(size);
@@ -324,7 +328,7 @@ int ram_load(int file_fd, const struct ram_map *m, struct err *e)
 		     len < PIECE && page + len < pages && has(bits, page + len);
 		     len++)
 			;
-		if (len > 0 && load_run(file_fd, m, page, len, e) < 0)
+		if (len > 0 && load_run(&l, page, len, e) < 0)
 			return -e->code;
 		if (len == PIECE)
 			page--; /* the next one may be in here, too */

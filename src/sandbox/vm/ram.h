@@ -12,10 +12,8 @@
  */
 #pragma once
 
-#include <stdint.h>
-#include <sys/types.h>
-
 #include "base/err.h"
+#include <stdint.h>
 
 enum { RAM_PAGE = 4096 };
 #define RAM_MAGIC 0x31307e6d61722e63ULL /* "c.ram~01" */
@@ -26,9 +24,12 @@ struct ram_head {
 	uint64_t pages; /* that are in here */
 };
 
-/* Where the memory of a QEMU is. */
+/*
+ * Where the memory of a QEMU is. `process_fd` is its directory of /proc, which
+ * stays that of this process: another one of its number is never looked at.
+ */
 struct ram_map {
-	pid_t pid;
+	int process_fd;
 	uint64_t at, bytes;
 };
 
@@ -37,11 +38,11 @@ struct ram_map {
  * taken QEMU over may have another one of it: what is read is its own, anyway.
  */
 #define RAM_NAME "memory"
-/* Where it has mapped its `bytes` of it. `proc_fd` is a /proc. */
-int ram_find(int proc_fd, pid_t pid, uint64_t bytes, struct ram_map *m,
+/* Where it has mapped its `bytes` of it. */
+int ram_find(int process_fd, uint64_t bytes, struct ram_map *m,
 	     struct err *e) MUST_CHECK;
 /* The file itself, to be read. */
-int ram_open(int proc_fd, const struct ram_map *m, struct err *e) MUST_CHECK;
+int ram_open(const struct ram_map *m, struct err *e) MUST_CHECK;
 
 /*
  * Saves it, in two steps: ram_save_begin() copies while the machine runs, as
@@ -50,13 +51,13 @@ int ram_open(int proc_fd, const struct ram_map *m, struct err *e) MUST_CHECK;
  */
 struct ram_save {
 	struct ram_map map;
-	int pagemap_fd, file_fd;
+	int pagemap_fd, mem_fd, file_fd;
 	uint8_t *bits;
 	uint64_t pages;
 	const uint8_t *seen; /* the file's pages, mapped */
 };
-int ram_save_open(struct ram_save *s, int proc_fd, const struct ram_map *m,
-		  int file_fd, struct err *e) MUST_CHECK;
+int ram_save_open(struct ram_save *s, const struct ram_map *m, int file_fd,
+		  struct err *e) MUST_CHECK;
 int ram_save_begin(struct ram_save *s, struct err *e) MUST_CHECK;
 int ram_save_end(struct ram_save *s, struct err *e) MUST_CHECK;
 void ram_save_close(struct ram_save *s);

@@ -103,7 +103,7 @@ static int fill_memory(const struct state_of *of, const struct ram_map *m,
 		return file_share(of->template_fd, to, e) < 0
 			       ? -e->code
 			       : keep_time(of->template_fd, to, e);
-	from = ram_open(of->proc_fd, m, e);
+	from = ram_open(m, e);
 	return from < 0 ? from : file_copy(from, to, e);
 }
 
@@ -151,12 +151,12 @@ static int save_changed(struct state_save *s, struct err *e)
 	const struct state_of *of = s->of;
 	struct ram_map map;
 
-	if (ram_find(of->proc_fd, of->pid, of->bytes, &map, e) < 0 ||
+	if (ram_find(of->process_fd, of->bytes, &map, e) < 0 ||
 	    save_memory(of, &map, e) < 0)
 		return -e->code;
 	s->changed_fd = file_new(of->tree_fd, STATE_CHANGED, O_RDWR, e);
 	if (s->changed_fd < 0 ||
-	    ram_save_open(&s->ram, of->proc_fd, &map, s->changed_fd, e) < 0 ||
+	    ram_save_open(&s->ram, &map, s->changed_fd, e) < 0 ||
 	    ram_save_begin(&s->ram, e) < 0)
 		return -e->code;
 	/* What is on its way to the disk is not waited for later. */
@@ -170,7 +170,7 @@ int state_save_begin(struct state_save *s, const struct state_of *of,
 				  .qmp_fd = -1,
 				  .control_fd = -1,
 				  .changed_fd = -1,
-				  .ram = { .pagemap_fd = -1 } };
+				  .ram = { .pagemap_fd = -1, .mem_fd = -1 } };
 	if (state_drop(of->tree_fd, e) < 0 ||
 	    (!of->disk_only && save_changed(s, e) < 0))
 		return -e->code;
@@ -283,8 +283,7 @@ int state_load(const struct state_of *of, struct err *e)
 		return devices_fd;
 	/* It has mapped its memory when it answers. */
 	qmp_fd = qmp_reach(of, &q, e);
-	if (qmp_fd < 0 ||
-	    ram_find(of->proc_fd, of->pid, of->bytes, &map, e) < 0 ||
+	if (qmp_fd < 0 || ram_find(of->process_fd, of->bytes, &map, e) < 0 ||
 	    ram_load(changed_fd, &map, e) < 0 ||
 	    qmp_load_devices(&q, devices_fd, e) < 0 ||
 	    state_shape(of->tree_fd, &shape, e) < 0)

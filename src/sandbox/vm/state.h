@@ -27,10 +27,10 @@
 
 /* Which machine. */
 struct state_of {
-	int box_fd, proc_fd; /* run directories; /proc */
-	int tree_fd;         /* of its volume */
+	int box_fd;      /* run directories */
+	int process_fd;  /* QEMU's directory of /proc */
+	int tree_fd;     /* of its volume */
 	int template_fd; /* the memory of its template, to be shared; or -1 */
-	pid_t pid;       /* of QEMU */
 	uint64_t bytes;  /* of memory */
 	bool disk_only;  /* no memory: it stands still for its disk */
 	const char *id, *hostname, *key;
