@@ -1,12 +1,13 @@
 /*
- * Spares: sandboxes of the default spec and image that are launched before
- * anybody asks. A create that wants just that takes one, and has only the row
- * of the registry to wait for.
+ * Spares: sandboxes of the default spec and image, in each tier, that are
+ * launched before anybody asks. A create that wants just that takes one, and
+ * has only the row of the registry to wait for.
  *
  * They are refilled one at a time and only while nobody waits: a launch of a
  * spare would be in the way of a launch that a user waits for.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "api/api.h"
@@ -62,6 +63,27 @@ void spares_drop(struct api *a, const char *image_id)
 	}
 }
 
+/* Are there fewer of a tier than wanted? */
+static bool missing(const struct api *a, bool vm)
+{
+	uint64_t want = vm ? a->conf.microvm_spares : a->conf.spares;
+	const struct list *n;
+
+	for (n = a->boxes.spares.next; n != &a->boxes.spares; n = n->next) {
+		const struct sandbox *s =
+			container_of(n, struct sandbox, in_spares);
+
+		if (want > 0 && spec_is_vm(&s->spec) == vm)
+			want--;
+	}
+	return want > 0;
+}
+
+static bool any_missing(const struct api *a)
+{
+	return missing(a, false) || missing(a, true);
+}
+
 static void launch_spare(struct api *a)
 {
 	const struct image *img = image_find(a, a->conf.image);
@@ -71,6 +93,8 @@ static void launch_spare(struct api *a)
 	if (!img)
 		return;
 	spec_defaults(&spec, &a->conf);
+	if (!missing(a, false))
+		snprintf(spec.tier, sizeof(spec.tier), "microvm");
 	if (!box_launch(a, DEFAULT_PROJECT, &spec, img->id, BOX_SPARE, &e))
 		log_warn("no spare: %s", e.msg);
 }
@@ -82,7 +106,7 @@ static void on_refill(struct timer *t)
 	uint64_t now = clock_boot_ms();
 
 	if (!warden_is_up(&a->warden) || b->closing || b->no_spares ||
-	    b->n_spares >= a->conf.spares)
+	    !any_missing(a))
 		return;
 	/* Users come first: one place more than they have stays free. */
 	if (b->n_users + b->n_spares + 1 >= a->conf.max_sandboxes)
@@ -108,7 +132,7 @@ void spares_poke(struct api *a)
 	struct boxes *b = &a->boxes;
 
 	drop_surplus(a);
-	if (b->n_spares < a->conf.spares && b->refill.slot == 0)
+	if (any_missing(a) && b->refill.slot == 0)
 		timer_set(&a->loop, &b->refill,
 			  b->refill_pause_ms ? b->refill_pause_ms : QUIET_MS,
 			  on_refill);

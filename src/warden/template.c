@@ -125,17 +125,20 @@ static void discard(struct template *t, const char *why)
 
 /* --- which are kept --- */
 
+/* Who waits for it does not run yet. */
 static bool runs_from(const struct warden *w, const char *key)
 {
 	struct list *pos, *tmp;
 	size_t i;
 
 	for (i = 0; i < BOX_BUCKETS; i++)
-		list_each (pos, tmp, &w->boxes[i])
-			if (strcmp(container_of(pos, struct box, node)
-					   ->template,
-				   key) == 0)
+		list_each (pos, tmp, &w->boxes[i]) {
+			const struct box *b =
+				container_of(pos, struct box, node);
+
+			if (!b->basing && strcmp(b->template, key) == 0)
 				return true;
+		}
 	return false;
 }
 
@@ -244,11 +247,12 @@ static void tell(struct timer *timer)
 	struct template *t = container_of(timer, struct template, tell);
 	struct list waits;
 
-	if (t->result.code) {
+	if (t->result.code)
 		log_warn("template=%s image=%s %s", t->key, t->image,
 			 t->result.msg);
-		discard(t, "it could not be made");
-	}
+	/* What runs from it needs it for its snapshots. */
+	if (t->result.code && (!t->saved || !runs_from(t->w, t->key)))
+		discard(t, "it could not be made, or loaded");
 	/* Who hears it may ask for another one. */
 	list_init(&waits);
 	while (!list_empty(&t->waits)) {

@@ -21,9 +21,11 @@ SPEC = {"tier": "microvm", "cpus": 2, "memory": "64M", "disk": "64M"}
 
 
 class Case(harness.Case):
+    SPARES = 0
+
     @classmethod
     def setUpClass(cls):
-        cls.CONF = {"vm_dir": harness.vm_dir()}
+        cls.CONF = {"vm_dir": harness.vm_dir(), "microvm_spares": cls.SPARES}
         super().setUpClass()
 
     def create(self, **spec):
@@ -38,6 +40,15 @@ class Case(harness.Case):
 
     def booted(self):
         return self.i.log().count("event=template_boots")
+
+    def hidden(self):
+        """Those that became templates."""
+        return re.findall(r"sandbox=(\w+) event=template_boots", self.i.log())
+
+    def booting(self):
+        """QEMUs that boot a kernel."""
+        return [p for p in self.i.box_pids()
+                if "-initrd" in harness.read(f"/proc/{p}/cmdline", "")]
 
     def templates(self):
         return os.listdir(f"{self.i.pool()}/vm")
@@ -136,11 +147,6 @@ class Templates(Case):
             "carrel-warden", [old]) != [old], 10 * SLOW)
         self.i.wait_ready()
 
-    def booting(self):
-        """QEMUs that boot a kernel."""
-        return [p for p in self.i.box_pids()
-                if "-initrd" in harness.read(f"/proc/{p}/cmdline", "")]
-
     def test_life_of_a_template(self):
         """It is nobody's sandbox while it boots, is gone when the warden dies
         then, outlives the daemon once it is made, and goes with its image."""
@@ -148,8 +154,7 @@ class Templates(Case):
         had = self.booted()
         t, _ = self.create_later()
         wait_for("its machine boots", self.booting, BOOT)
-        hidden = re.findall(r"sandbox=(\w+) event=template_boots",
-                            self.i.log())[-1]
+        hidden = self.hidden()[-1]
         self.assertIn(hidden, os.listdir(f"{self.i.run_dir}/box"))
         self.assertNotIn(hidden, self.i.ids())
         old = self.i.kill_role("carrel-warden")
@@ -188,6 +193,34 @@ class Templates(Case):
         self.assertGreaterEqual(answers[0].status, 500, answers)
         self.assertIn("machine", answers[0].json["message"])
         self.assertEqual(self.templates(), had)
+
+
+class Spares(Case):
+    SPARES = 1
+
+    def spare(self):
+        """The machine that waits, if there is one."""
+        if self.i.api("GET", "/v1/host").json["counts"]["spares"] != 1 or \
+                self.booting():
+            return None
+        ids = set(os.listdir(f"{self.i.run_dir}/box")) - set(self.i.ids()) - \
+            set(self.hidden())
+        return min(ids) if len(ids) == 1 else None
+
+    def test_one_waits(self):
+        """A create of the default spec gets a machine that was there."""
+        first = wait_for("a spare", self.spare, BOOT, 0.1)
+        r = self.i.api("POST", "/v1/sandboxes", {"tier": "microvm"},
+                       timeout=BOOT)
+        self.assertEqual((r.status, r.json["id"]), (201, first))
+        self.assertEqual(r.json["spec"]["tier"], "microvm")
+        self.assertEqual(self.out(first, "hostname").strip(), first[:12])
+        # One of the other tier takes no machine.
+        other = self.i.create()
+        self.assertNotIn("-cloud-", self.out(other, "uname -r"))
+        second = wait_for("another spare", self.spare, BOOT, 0.1)
+        self.assertNotIn(second, (first, other))
+        self.assertEqual(self.booted(), 1)
 
 
 if __name__ == "__main__":
