@@ -34,18 +34,10 @@ def gate_dies(i, part):
     yield
 
 
-def start_again(i):
-    """As init does. Two wardens must not be: the roles end with their
-    supervisor."""
-    i.daemon.wait(60 * SLOW)
-    wait_for("the roles are gone", lambda: not i.pids(), 30 * SLOW)
-    i.start(wait=False)
-
-
 @contextlib.contextmanager
 def supervisor_dies(i, sig):
     i.daemon.send_signal(sig)
-    start_again(i)
+    host.start_again(i)
     yield
 
 
@@ -53,7 +45,7 @@ def supervisor_dies(i, sig):
 def all_die(i, _):
     """As when the kernel has to choose and chooses everybody."""
     kill(i.all_pids())
-    start_again(i)
+    host.start_again(i)
     yield
 
 
@@ -224,7 +216,7 @@ class Row:
             time.sleep(self.seconds)
             began = time.monotonic()
         if i.daemon.poll() is not None:
-            start_again(i)
+            host.start_again(i)
         i.wait_up(120)
         self.back.append(time.monotonic() - began)
         self.times += 1

@@ -138,6 +138,14 @@ class Host(Instance):
                         yield json.loads(line)
 
 
+def start_again(i):
+    """As init does. Two wardens must not be: the roles end with their
+    supervisor."""
+    i.daemon.wait(60 * SLOW)
+    wait_for("the roles are gone", lambda: not i.pids(), 30 * SLOW)
+    i.start(wait=False)
+
+
 def crowd_ids(sandboxes):
     """Several of the tests' ranges of ids as one: (conf, locks)."""
     each = harness.UIDS_PER_SLOT // 0x10100
