@@ -46,6 +46,17 @@ static json_t *cgroup_json(const struct host_info *i)
 			 (i->flags & HOST_CLONE_INTO_CGROUP) != 0);
 }
 
+static json_t *microvm_json(const struct host_info *i)
+{
+	bool there = i->flags & HOST_MICROVM;
+
+	return json_pack("{s:b, s:s?, s:s?}", "available", there, "isolation",
+			 !there                ? NULL
+			 : i->flags & HOST_KVM ? "vm"
+					       : "emulated",
+			 "why", *i->microvm ? i->microvm : NULL);
+}
+
 static json_t *host_json(const struct api *a, const struct host_info *i)
 {
 	struct utsname u = { 0 };
@@ -54,13 +65,13 @@ static json_t *host_json(const struct api *a, const struct host_info *i)
 	uname(&u);
 	spec_defaults(&spec, &a->conf);
 	return json_pack(
-		"{s:s, s:s, s:s, s:b, s:o, s:o, s:o, s:o, s:{s:I, s:o}, "
+		"{s:s, s:s, s:s, s:b, s:o, s:o, s:o, s:o, s:o, s:{s:I, s:o}, "
 		"s:{s:i, s:i, s:i}}",
 		"version", PRODUCT_VERSION, "kernel", u.release, "arch",
 		u.machine, "systemd", (i->flags & HOST_SYSTEMD) != 0, "pool",
 		pool_json(i), "cgroup", cgroup_json(i), "log", audit_json(a),
-		"gate", gates_json(a), "limits", "max_sandboxes",
-		(json_int_t)a->conf.max_sandboxes, "defaults",
+		"gate", gates_json(a), "microvm", microvm_json(i), "limits",
+		"max_sandboxes", (json_int_t)a->conf.max_sandboxes, "defaults",
 		spec_to_json(&spec), "counts", "sandboxes",
 		(int)a->boxes.n_users, "spares", (int)a->boxes.n_spares,
 		"images", (int)a->images.n);
@@ -79,6 +90,7 @@ static void on_host(struct warden_call *c, const struct warden_rep *rep,
 	}
 	i.pool_driver[sizeof(i.pool_driver) - 1] = '\0';
 	i.cgroup[sizeof(i.cgroup) - 1] = '\0';
+	i.microvm[sizeof(i.microvm) - 1] = '\0';
 	reply_json(h->api, h->conn, 200, host_json(h->api, &i));
 }
 

@@ -11,19 +11,27 @@
 #include "base/clock.h"
 #include "http/target.h"
 
+/* What keeps it from the host, in one word. */
+static const char *isolation(const struct sandbox *s)
+{
+	if (!spec_is_vm(&s->spec))
+		return "container";
+	return s->kvm ? "vm" : "emulated";
+}
+
 /* All but its spec. */
 static json_t *box_head(const struct sandbox *s)
 {
 	const struct spec *spec = &s->spec;
 	json_t *j = json_pack(
-		"{s:s, s:s, s:s?, s:o, s:s, s:s, s:s, s:b, s:o, s:o}", "id",
-		s->id, "project", s->project, "name",
+		"{s:s, s:s, s:s?, s:o, s:s, s:s, s:s, s:s, s:b, s:o, s:o}",
+		"id", s->id, "project", s->project, "name",
 		*spec->name ? spec->name : NULL, "labels",
 		spec->labels ? json_incref(spec->labels) : json_object(),
 		"image", spec->image, "image_id", s->image_id, "state",
-		box_state_name(s->state), "degraded", s->degraded, "created_at",
-		json_time(s->created_ms), "expires_at",
-		json_time(s->deadline_wall_ms));
+		box_state_name(s->state), "isolation", isolation(s), "degraded",
+		s->degraded, "created_at", json_time(s->created_ms),
+		"expires_at", json_time(s->deadline_wall_ms));
 
 	if (s->state == BOX_PAUSED)
 		json_object_set_new(j, "paused", pause_json(s));

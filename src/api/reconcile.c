@@ -218,6 +218,7 @@ static void found(struct api *a, const struct launch_spec *l)
 		return;
 	}
 	s->seen = a->reconcile.round;
+	s->kvm = l->flags & LAUNCH_KVM;
 	/* Its row says what is to be left of it. */
 	if (s->state == BOX_SUSPENDED)
 		warden_chore(&a->warden, WARDEN_KILL, l->id);
@@ -262,14 +263,23 @@ void reconcile_start(void *ctx)
 	ask_next(a, WARDEN_NEXT, "", on_sandbox);
 }
 
+/* A machine's own last words are worth more than ours. */
+static const char *why_ended(const struct sandbox *s, const struct err *e)
+{
+	if (e->code && spec_is_vm(&s->spec))
+		return e->msg;
+	return e->code ? "did not start" : "ended by itself";
+}
+
 /* One whose disk outlives it ended by itself. */
-static bool keeps_disk(struct sandbox *s, const struct sandbox_use *last)
+static bool keeps_disk(struct sandbox *s, const struct sandbox_use *last,
+		       const char *why)
 {
 	struct err e = { 0 };
 
 	if (!s->told || !s->spec.persist || !has_processes(s))
 		return false;
-	if (box_keep_disk(s, "ended by itself", last, &e) == 0)
+	if (box_keep_disk(s, why, last, &e) == 0)
 		return true;
 	log_err("sandbox=%s %s, its disk is lost", s->id, e.msg);
 	return false;
@@ -285,11 +295,10 @@ void reconcile_ended(void *ctx, const struct last_use *last,
 		return;
 	if (s->state == BOX_LAUNCHING || s->state == BOX_RESTARTING) {
 		s->ended = true;
-	} else if (!keeps_disk(s, &last->use) &&
+	} else if (!keeps_disk(s, &last->use, why_ended(s, e)) &&
 		   (s->state != BOX_ENDING || a->boxes.closing)) {
 		if (e->code) /* a run is answered before the last step */
 			agent_lost(&s->agent, EIO, e->msg);
-		box_gone(s, e->code ? "did not start" : "ended by itself",
-			 &last->use);
+		box_gone(s, why_ended(s, e), &last->use);
 	}
 }

@@ -235,6 +235,7 @@ static void on_launch(struct warden_call *c, const struct warden_rep *rep,
 		err_set(&e, EIO, "the sandbox ended while it was starting");
 		launch_failed(s, &e);
 	} else {
+		s->kvm = rep->launch.flags & LAUNCH_KVM;
 		launched(s);
 	}
 }

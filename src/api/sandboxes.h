@@ -67,6 +67,7 @@ struct sandbox {
 	bool told;               /* has a row */
 	bool counted;            /* in boxes.n_users and promised */
 	bool degraded;           /* its agent broke the protocol */
+	bool kvm;                /* its kernel is its own, and not emulated */
 	bool ended;              /* the warden said so while it was launching */
 	char reason[REASON_CAP]; /* why it ends; "" until it is to */
 	uint64_t created_ms, deadline_boot_ms, deadline_wall_ms;

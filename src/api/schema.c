@@ -170,6 +170,9 @@ const struct schema schemas[] = {
 		  { "image_id?", "string", NULL },
 		  { "state", "string",
 		    "running, paused, suspended, removing or ended" },
+		  { "isolation?", "string",
+		    "container; vm, a kernel of its own; or emulated, the "
+		    "same without the processor's help" },
 		  { "degraded?", "boolean", "its agent broke the protocol" },
 		  { "created_at", "time", NULL },
 		  { "expires_at?", "time?", NULL },
@@ -407,6 +410,8 @@ const struct schema schemas[] = {
 		  { "log", "object", "how far it is, and what waits for it" },
 		  { "gate", "object",
 		    "doors that sandboxes need, and how many are up" },
+		  { "microvm", "object",
+		    "whether there is the tier, its isolation, why not" },
 		  { "limits", "object", NULL },
 		  { "counts", "object", NULL },
 		  { 0 } } },

@@ -88,6 +88,8 @@ static const struct key {
 	TEXT_KEY(presets_dir, "/usr/local/share/" PRODUCT "/presets"),
 	TEXT_KEY(vm_dir, "/usr/local/share/" PRODUCT "/vm"),
 	TEXT_KEY(require_microvm, ""),
+	TEXT_KEY(microvm, "auto"),
+	TEXT_KEY(tier, "container"),
 	TEXT_KEY(models, "/etc/" PRODUCT "/models.conf"),
 	NUM_KEY("mcp_idle", DURATION, mcp_idle_ms, "1h"),
 	NUM_KEY("mcp_pause", DURATION, mcp_pause_ms, "10m"),

@@ -72,6 +72,8 @@ struct conf {
 	char presets_dir[CONF_PATH]; /* policies that come with us */
 	char vm_dir[CONF_PATH];      /* kernel and disks of microVMs */
 	char require_microvm[1024];  /* who may not be a container */
+	char microvm[16];            /* auto, kvm, emulated or off */
+	char tier[16];               /* of sandboxes that name none */
 	char models[CONF_PATH];      /* model APIs and what they cost */
 	uint64_t mcp_idle_ms;  /* sessions nobody has to do with; 0: stay */
 	uint64_t mcp_pause_ms; /* their sandboxes, when idle; 0: never */

@@ -6,9 +6,9 @@
 #include "cli/show.h"
 #include "http/target.h"
 
-static const char *const titles[] = { "ID",    "NAME", "IMAGE",
-				      "STATE", "CPUS", "MEMORY",
-				      "DISK",  "AGE",  "EXPIRES" };
+static const char *const titles[] = { "ID",        "NAME",   "IMAGE",  "STATE",
+				      "ISOLATION", "CPUS",   "MEMORY", "DISK",
+				      "AGE",       "EXPIRES" };
 
 struct ls_opts {
 	bool quiet, json, all;
@@ -30,10 +30,12 @@ static void add_row(struct table *t, const json_t *b)
 	char id[SHOW_CAP], cpus[SHOW_CAP], memory[SHOW_CAP], disk[SHOW_CAP],
 		age[SHOW_CAP], until[SHOW_CAP], state[SHOW_CAP];
 	const char *name = show_str(b, "name"), *image = show_str(b, "image");
+	const char *wall = show_str(b, "isolation");
 	const char *cells[ARRAY_LEN(titles)] = { id,
 						 *name ? name : "-",
 						 *image ? image : "-",
 						 state,
+						 *wall ? wall : "-",
 						 cpus,
 						 memory,
 						 disk,

@@ -270,12 +270,13 @@ void spec_defaults(struct spec *s, const struct conf *c)
 			    .disk_bytes = c->disk_bytes,
 			    .pids = c->pids,
 			    .timeout_ms = c->timeout_ms,
-			    .tier = "container",
 			    .idle_action = "remove",
 			    .timeout_action = "remove",
 			    .auto_snapshot = "none",
 			    .snapshot_keep = 10,
 			    .sudo = 1 };
+	snprintf(s->tier, sizeof(s->tier), "%s",
+		 *c->tier ? c->tier : "container");
 	memcpy(s->image, c->image, sizeof(s->image));
 	s->image[sizeof(s->image) - 1] = '\0';
 	snprintf(s->allow_missing, sizeof(s->allow_missing), "%.31s",

@@ -323,7 +323,8 @@ static void launch_done(struct box *b)
 		struct conn *c = wt->conn; /* freed at the end of the turn */
 
 		list_del(&wt->node);
-		answer(wt, &e);
+		answer_rep(wt, &(struct warden_rep){ .launch = b->spec }, NULL,
+			   0);
 		unheard |= c->dead;
 	}
 	part_close(&b->part);
@@ -565,6 +566,8 @@ void box_launch(struct warden *w, const struct launch_spec *s,
 	b = box_with(w, s, &p);
 	if (box_is_vm(b)) /* it is there when its guest is */
 		b->spec.flags &= ~(uint32_t)LAUNCH_EARLY;
+	if (box_is_vm(b) && w->vm.kvm)
+		b->spec.flags |= LAUNCH_KVM;
 	list_add(&b->waiters, &wt->node);
 	if (start(b, &e) < 0)
 		start_failed(b, &e);

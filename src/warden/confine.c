@@ -59,7 +59,8 @@ int confine_open(struct warden *w, struct err *e)
 	w->net_fd = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
 	if (w->net_fd < 0)
 		return err_sys(e, "open network namespace");
-	vms_open(w);
+	if (vms_open(w, e) < 0)
+		return -e->code;
 	w->worker_fd = open_program(w, "worker", e);
 	if (w->worker_fd < 0)
 		return w->worker_fd;

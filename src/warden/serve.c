@@ -293,6 +293,7 @@ static void do_host(struct warden *w, struct warden_req *q, struct waiter *wt)
 		h->pool_free_bytes = st.free_bytes;
 		memcpy(h->pool_driver, st.driver, sizeof(h->pool_driver));
 		memcpy(h->cgroup, w->cg.path, sizeof(h->cgroup));
+		vms_tell(w, h);
 	}
 	answer_rep(wt, &rep, NULL, 0);
 }

@@ -47,14 +47,45 @@ struct vm {
 	struct deferred gone;
 };
 
-void vms_open(struct warden *w)
+/* What the configuration says of the tier. */
+static int take_word(struct warden *w, struct err *e)
+{
+	static const char *const words[] = { "auto", "kvm", "emulated", "off" };
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(words); i++)
+		if (strcmp(w->conf.microvm, words[i]) == 0)
+			return 0;
+	return err_set(e, EINVAL,
+		       "microvm: %s is none of auto, kvm, emulated, off",
+		       w->conf.microvm);
+}
+
+int vms_open(struct warden *w, struct err *e)
 {
 	w->vm = (struct vm_host){ .cg = &w->cg,
 				  .mnt_fd = w->host_mnt_fd,
 				  .empty_fd = -1 };
 	snprintf(w->vm.dir, sizeof(w->vm.dir), "%s", w->conf.vm_dir);
-	if (vm_host_open(&w->vm, &w->vm_missing) < 0)
+	if (take_word(w, e) < 0)
+		return -e->code;
+	if (strcmp(w->conf.microvm, "off") == 0)
+		err_set(&w->vm_missing, ENOTSUP,
+			"the tier microvm is switched off on this host: "
+			"microvm = off in its configuration");
+	else if (vm_host_open(&w->vm, &w->vm_missing) < 0)
 		log_info("no microvms: %s", w->vm_missing.msg);
+	return 0;
+}
+
+void vms_tell(const struct warden *w, struct host_info *h)
+{
+	if (w->vm_missing.code == 0)
+		h->flags |= HOST_MICROVM;
+	if (w->vm.kvm)
+		h->flags |= HOST_KVM;
+	snprintf(h->microvm, sizeof(h->microvm), "%.*s",
+		 (int)sizeof(h->microvm) - 1, w->vm_missing.msg);
 }
 
 static void vm_free(struct deferred *d)
@@ -138,21 +169,29 @@ static int console_open(struct vm *v, int dir_fd, struct err *e)
 	return take_fd(&fd);
 }
 
-/* The last line that says something: not that it ends, but why. */
-static const char *last_line(struct buf *b)
+/* The line with which the kernel gave up, or the last that says something: not
+ * that it ends, but why. */
+static void last_line(struct buf *b, char out[TOLD_MAX + 1])
 {
 	static const char ends[] = "] reboot: ";
-	char *text = buf_str(b), *end = text + strlen(text), *line;
+	const char *text = buf_str(b), *end = strstr(text, "Kernel panic"), *at;
 
-	for (;;) {
-		while (end > text && (end[-1] == '\n' || end[-1] == ' '))
-			*--end = '\0';
-		line = strrchr(text, '\n');
-		if (!line || !strstr(line, ends))
-			return line ? line + 1 : text;
-		end = line;
-		*end = '\0';
-	}
+	at = end = end ? end + strcspn(
+				       end,
+				       "
+				       ") : text + strlen(text);
+				       do {
+		for (end = at; end > text && strchr("
+ ", end[-1]); end--)
+			;
+		for (at = end; at > text && at[-1] != '
+'; at--)
+			;
+				       } while (at > text &&
+						memmem(at, (size_t)(end - at),
+						       ends, strlen(ends)));
+				       snprintf(out, TOLD_MAX + 1, "%.*s",
+						(int)(end - at), at);
 }
 
 /* What can be read of it now. */
@@ -172,16 +211,15 @@ static void console_drain(struct vm *v)
 static void tell_last(struct vm *v)
 {
 	struct box *b = v->box;
-	const char *line;
+	char line[TOLD_MAX + 1];
 
 	console_drain(v);
 	if (b->asked || buf_len(&v->last) == 0)
 		return;
-	line = last_line(&v->last);
+	last_line(&v->last, line);
 	log_warn("sandbox=%s console: %s", b->spec.id, line);
 	if (b->failure.code == 0)
-		err_set(&b->failure, EIO, "the machine ended: %.*s", TOLD_MAX,
-			line);
+		err_set(&b->failure, EIO, "the machine ended: %s", line);
 }
 
 void vm_end(struct box *b)
@@ -288,15 +326,14 @@ static int speak(struct job *j, struct err *e)
 static void explain(struct vm *v, struct err *e)
 {
 	const struct err was = *e;
-	const char *line;
+	char line[TOLD_MAX + 1];
 
 	console_drain(v);
-	line = last_line(&v->last);
+	last_line(&v->last, line);
 	if (was.code == 0 || !*line)
 		return;
 	err_clear(e);
-	err_set(e, was.code, "%.80s; its console says: %.*s", was.msg, TOLD_MAX,
-		line);
+	err_set(e, was.code, "%.80s; its console says: %s", was.msg, line);
 }
 
 static void spoken(struct job *j, const struct err *result)

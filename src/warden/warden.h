@@ -283,7 +283,9 @@ int box_begun(struct box *b, pid_t pid, int pid_fd, int talk_fd,
 
 /* vm.c */
 /* Before the warden has locked itself in. */
-void vms_open(struct warden *w);
+int vms_open(struct warden *w, struct err *e) MUST_CHECK;
+/* What there is of them, or why not. */
+void vms_tell(const struct warden *w, struct host_info *h);
 /* All that it needs is there: QEMU is started. Takes b->listen_fd. */
 int vm_go(struct box *b, struct err *e) MUST_CHECK;
 /* QEMU runs: box_guest_ready() is called when the guest does, too. */

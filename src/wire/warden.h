@@ -22,7 +22,7 @@ enum warden_op {
 	WARDEN_HELLO = 1,
 	/*
 	 * Starts a sandbox. Answered when its agent runs; the agent's socket
-	 * is run_dir/box/ID/agent.sock.
+	 * is run_dir/box/ID/agent.sock. The answer has its `launch`.
 	 */
 	WARDEN_LAUNCH,
 	/*
@@ -138,6 +138,9 @@ enum launch_flags {
 	LAUNCH_FLAGS_ALL = 31,
 	/* Only in answers (WARDEN_NEXT): it is paused. */
 	LAUNCH_PAUSED = 1 << 16,
+	/* There and in the answer to WARDEN_LAUNCH: its kernel runs on the
+	 * processor itself, and is not emulated. */
+	LAUNCH_KVM = 1 << 17,
 };
 
 enum {
@@ -290,6 +293,8 @@ enum host_flags {
 	HOST_SIMPLE_QUOTA = 8,
 	HOST_CLONE_INTO_CGROUP = 16,
 	HOST_SYSTEMD = 32,
+	HOST_MICROVM = 64, /* the tier microvm is there... */
+	HOST_KVM = 128,    /* ...and not emulated */
 };
 
 struct host_info {
@@ -298,6 +303,7 @@ struct host_info {
 	uint64_t pool_bytes, pool_free_bytes;
 	char pool_driver[16]; /* "btrfs" or "dir" */
 	char cgroup[96];      /* where the sandboxes' groups are */
+	char microvm[200];    /* why it is not there, or emulated; or "" */
 };
 
 enum door_flags {
@@ -339,7 +345,7 @@ struct warden_rep {
 	struct err err; /* code 0: done */
 	union {
 		char id[ID_CAP];
-		struct launch_spec launch; /* of WARDEN_NEXT */
+		struct launch_spec launch; /* also of WARDEN_NEXT */
 		struct sandbox_use use;
 		struct last_use last; /* `id` is at the same place */
 		struct host_info host;

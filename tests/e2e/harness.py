@@ -30,6 +30,12 @@ SANITIZED = "-san" in os.path.basename(BUILD)
 # Time limits are for a machine that does nothing else.
 SLOW = 4 if SANITIZED else float(os.environ.get("TEST_SLOW", "1"))
 
+# "microvm": the sandboxes that tests make without a word about it are of that
+# tier (make test-microvm).
+TIER = os.environ.get("CARREL_TIER", "container")
+if TIER == "microvm":
+    SLOW *= 4
+
 
 def plain_only(test):
     """For a test that mostly waits, or fills disks: in the plain build only.
@@ -362,7 +368,10 @@ class Instance:
             "overcommit_memory": 0, "overcommit_cpus": 0,
             "image": image or "tiny", "cpus": 1, "memory": "256M",
             "disk": "256M", "pids": 256, "log_level": "debug",
+            "microvm": os.environ.get("TEST_MICROVM", "emulated"),
         }
+        if TIER == "microvm":
+            self.conf.update(tier=TIER, vm_dir=vm_dir())
         self.conf.update(conf)
         subprocess.run([os.path.join(TOP, "packaging/users.sh")], check=True)
         try:

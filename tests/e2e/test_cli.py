@@ -199,10 +199,10 @@ class Verbs(Case):
             p = self.i.cli("exec", by, "sh", "-c", "cat note; echo $X")
             self.assertEqual(p.out, "hello\ny\n", p.err)
         head, row = self.i.cli("ls", check=0).out.splitlines()
-        self.assertEqual(head.split(), "ID NAME IMAGE STATE CPUS MEMORY DISK "
-                                       "AGE EXPIRES".split())
-        self.assertRegex(row, rf"^{ref[:12]}  work  tiny +running +0\.5 +128 "
-                              r"MiB +1 GiB +\d+ m?s +in 59 min$")
+        self.assertEqual(head.split(), "ID NAME IMAGE STATE ISOLATION CPUS MEMORY "
+                                       "DISK AGE EXPIRES".split())
+        self.assertRegex(row, rf"^{ref[:12]}  work  tiny +running +container +0\.5 "
+                              r"+128 MiB +1 GiB +\d+ m?s +in 59 min$")
         self.assertEqual(row.index("work"), head.index("NAME"))
         self.assertEqual(self.i.cli("ls", "-q").out, ref + "\n")
         listed = json.loads(self.i.cli("ls", "--json").out)

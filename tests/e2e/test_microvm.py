@@ -5,8 +5,12 @@ import hashlib
 import os
 import re
 import secrets
+import shutil
 import signal
 import struct
+import subprocess
+import tempfile
+import unittest
 
 import harness
 from harness import SLOW, wait_for
@@ -138,8 +142,12 @@ class Machine(harness.Case):
     def test_told_to_those_who_ask(self):
         b = self.i.api("GET", f"/v1/sandboxes/{self.box}").json
         self.assertEqual(b["spec"]["tier"], "microvm")
-        self.assertIn("microvm", self.i.cli("inspect", "vm", check=0).out)
-        self.assertIn("vm", self.i.cli("ls", check=0).out)
+        host = self.i.api("GET", "/v1/host").json["microvm"]
+        self.assertEqual((host["available"], host["why"]), (True, None))
+        for shown in (b, *self.i.api("GET", "/v1/sandboxes").json["sandboxes"]):
+            self.assertEqual(shown["isolation"], host["isolation"])
+        self.assertIn(host["isolation"], self.i.cli("ls", check=0).out)
+        self.assertIn(host["isolation"], self.i.cli("inspect", "vm", check=0).out)
         r = self.i.api("POST", "/v1/sandboxes", {"tier": "cloud"})
         self.assertEqual(r.status, 400, r)
         self.assertIn("microvm", r.json["message"])
@@ -164,6 +172,100 @@ class Machine(harness.Case):
         """The sandbox that a QEMU belongs to, by its command line."""
         m = re.search(r"-name\0(\w+)", harness.read(f"/proc/{pid}/cmdline", ""))
         return m and m[1]
+
+
+class Ends(Machine):
+    """A machine that ends by itself, and what is said of it then."""
+
+    INIT = """#!/busybox sh
+# The real first process beside one that crashes the kernel when the sandbox
+# has made a file.
+/busybox mknod /dev/null c 1 3
+/real-init "$@" &
+while :; do
+	[ ! -e /proc/$!/root/pool/box/*/tree/upper/home/user/crash ] ||
+		echo c > /proc/sysrq-trigger
+	/busybox sleep 0.3
+done
+"""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.dir = tempfile.mkdtemp(prefix="vm")
+        try:
+            cls.fill(harness.vm_dir(), cls.dir)
+            cls.CONF = {"vm_dir": cls.dir}
+            harness.Case.setUpClass.__func__(cls)
+        except BaseException:
+            shutil.rmtree(cls.dir)
+            raise
+
+    @classmethod
+    def tearDownClass(cls):
+        super().tearDownClass()
+        shutil.rmtree(cls.dir)
+
+    @classmethod
+    def fill(cls, vm, to):
+        os.chmod(to, 0o755)
+        for name in ("vmlinux", "disk.ext4"):
+            shutil.copy(f"{vm}/{name}", f"{to}/{name}")
+        # Archives behind each other: the last one's files count.
+        with tempfile.TemporaryDirectory() as d:
+            for name, path in (("busybox", "/bin/busybox"),
+                               ("real-init", f"{harness.BUILD}/bin/carrel-guest")):
+                shutil.copy(path, f"{d}/{name}")
+            with open(f"{d}/init", "w") as f:
+                f.write(cls.INIT)
+            os.chmod(f"{d}/init", 0o755)
+            more = subprocess.run(["cpio", "--quiet", "-o", "-H", "newc"], cwd=d,
+                                  input=b"busybox\ninit\nreal-init\n",
+                                  stdout=subprocess.PIPE, check=True).stdout
+        with open(f"{vm}/initrd", "rb") as f:
+            initrd = f.read()
+        with open(f"{to}/initrd", "wb") as f:
+            f.write(initrd + more)
+
+    def test_kernel_panic(self):
+        box = self.make()
+        self.i.sh(box, "touch /home/user/crash")
+        wait_for("it has ended", lambda: box not in self.i.ids(), 30 * SLOW, 0.1)
+        end = self.i.api("GET", f"/v1/sandboxes/{box}").json["ended"]
+        self.assertIn("the machine ended", end["reason"])
+        self.assertIn("panic", end["reason"])
+        p = self.i.cli("exec", box, "--", "true")
+        self.assertIn("panic", p.err)
+        wait_for("nothing is left of it", lambda: not self.i.box_pids(), 10 * SLOW)
+
+
+class Switched(unittest.TestCase):
+    """What the configuration says of the tier."""
+
+    def refused(self, want, **conf):
+        with harness.Instance(**conf) as i:
+            r = i.api("POST", "/v1/sandboxes", {"tier": "microvm"})
+            self.assertEqual((r.status, r.json["error"]), (501, "not_supported"))
+            self.assertIn(want, r.json["message"])
+            host = i.api("GET", "/v1/host").json["microvm"]
+            self.assertFalse(host["available"])
+            self.assertIn(want, host["why"])
+            i.create(tier="container")
+
+    def test_off(self):
+        self.refused("microvm = off", vm_dir=harness.vm_dir(), microvm="off")
+
+    def test_nothing_there(self):
+        self.refused("make vm", vm_dir="/nonexistent")
+
+    def test_an_unknown_word(self):
+        with harness.Instance() as i, tempfile.TemporaryDirectory() as d:
+            with open(f"{d}/conf", "w") as f:
+                f.write(f"run_dir = {d}/run\nstate_dir = {d}/state\n"
+                        "microvm = perhaps\n")
+            p = subprocess.run([f"{i.bin}/carrel-warden", "--config", f"{d}/conf"],
+                               capture_output=True, text=True, timeout=20 * SLOW)
+        self.assertNotEqual(p.returncode, 0)
+        self.assertIn("perhaps is none of auto, kvm, emulated, off", p.stderr)
 
 
 class Roles(Machine):
@@ -201,6 +303,7 @@ class Roles(Machine):
 
 for _name in [n for n in vars(Machine) if n.startswith("test_")]:
     setattr(Roles, _name, None)
+    setattr(Ends, _name, None)
 
 
 if __name__ == "__main__":

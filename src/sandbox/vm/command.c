@@ -13,6 +13,9 @@
 
 #include "base/auto.h"
 
+/* What QEMU may keep of translated code: it is inside VM_QEMU_BYTES. */
+#define TCG_MIB "64"
+
 /* One argument. What does not fit is said once, at the end. */
 static void put(struct vm_command *c, const char *fmt, va_list ap)
 {
@@ -72,7 +75,7 @@ static void machine(struct vm_command *c, const struct vm_host *h,
 	opt(c, "-M",
 	    "microvm,acpi=on,rtc=on,isa-serial=on,pic=off,pit=off,"
 	    "x-option-roms=off,suppress-vmdesc=on,memory-backend=ram");
-	opt(c, "-accel", "%s", h->kvm ? "kvm" : "tcg");
+	opt(c, "-accel", "%s", h->kvm ? "kvm" : "tcg,tb-size=" TCG_MIB);
 	opt(c, "-cpu", "%s", h->kvm ? "host" : "max");
 	opt(c, "-m", "%lluM", (unsigned long long)vm_ram_bytes(s) >> 20);
 	opt(c, "-smp", "%llu",

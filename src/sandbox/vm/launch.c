@@ -297,10 +297,14 @@ static void __attribute__((noreturn)) child(struct ctx *c)
 	_exit(127);
 }
 
+/*
+ * A page that is written for the first time may be there twice: in the memory
+ * that the machine starts from, where there was a hole, and as its own.
+ */
 struct cgroup_limits vm_limits(const struct launch_spec *s)
 {
 	return (struct cgroup_limits){
-		.mem_bytes = s->mem_bytes + VM_KERNEL_BYTES + VM_QEMU_BYTES,
+		.mem_bytes = 2 * vm_ram_bytes(s) + VM_QEMU_BYTES,
 		.cpus_milli = s->cpus_milli,
 		.pids = VM_PIDS,
 	};
