@@ -189,6 +189,10 @@ $(B)/probe: $(wildcard tests/escape/*.[ch]) $(B)/gen/escape/allowed.inc
 test: ##           unit, end-to-end and escape tests (root); T=pattern picks
 	@tools/deps.sh install build run vm test
 	@tests/run $(if $(W),--workers $(W)) $(T)
+.PHONY: test-microvm
+test-microvm: ##   the same tests with sandboxes of the tier microvm (root)
+	@tools/deps.sh install build run vm test
+	@CARREL_TIER=microvm tests/run $(if $(W),--workers $(W)) $(T)
 test-guest: all ##     the same product in a Debian 12 guest with systemd (QEMU)
 	@tools/deps.sh install build run test
 	@tests/guest/run
@@ -216,7 +220,7 @@ $(B)/bench/%: bench/%.c $(B)/dyn/lib.a
 LIBS_bench_load := -lssl -lcrypto
 bench: all $(BENCH) ##          what the README claims, measured (root, idle machine)
 	@tools/deps.sh install run vm test bench
-	@bench/run latency burst streams state import gate $(if $(BENCH_QUICK),,idle)
+	@bench/run latency burst streams state microvm import gate $(if $(BENCH_QUICK),,idle)
 bench-idle: all $(BENCH) ##     only its part with 1000 idle sandboxes
 	@tools/deps.sh install run test
 	@bench/run idle

@@ -58,6 +58,25 @@ static void check_groups(const json_t *host, struct finding *f)
 	      show_str(cg, "path"));
 }
 
+static void check_microvm(const json_t *host, struct finding *f)
+{
+	const json_t *vm = json_object_get(host, "microvm");
+	const char *why = show_str(vm, "why");
+
+	if (!json_is_true(json_object_get(vm, "available")))
+		lacks(f, LEVEL_WARNING,
+		      "install qemu-system-x86, run `make vm install`, or look "
+		      "at microvm in the configuration",
+		      "not there: %.120s", why);
+	else if (strcmp(show_str(vm, "isolation"), "vm") == 0)
+		found(f, "a guest boots with KVM");
+	else
+		lacks(f, LEVEL_WARNING,
+		      "use a host whose KVM works; microvm = kvm refuses what "
+		      "is emulated",
+		      "emulated, %.120s", why);
+}
+
 static void check_images(const json_t *host, struct finding *f)
 {
 	const json_t *counts = json_object_get(host, "counts");
@@ -127,6 +146,9 @@ const struct daemon_check daemon_checks[] = {
 	    NULL },
 	  check_limit },
 	{ { "daemon", "cgroups", "where limits are set", NULL }, check_groups },
+	{ { "daemon", "microVMs", "sandboxes with a kernel of their own",
+	    NULL },
+	  check_microvm },
 	{ { "daemon", "images", "a sandbox starts from one", NULL },
 	  check_images },
 	{ { "daemon", "sandboxes", "what runs now", NULL }, check_sandboxes },

@@ -50,6 +50,10 @@ static int take_word(const char *arg)
 	if (!v)
 		return -EINVAL;
 	v++;
+	if (strcmp(arg, "probe=1") == 0) {
+		dprintf(STDERR_FILENO, GUEST_PROBED "\n");
+		reboot(RB_AUTOBOOT);
+	}
 	if (str_starts(arg, "id="))
 		return id_valid(v) ? str_copy(s->id, sizeof(s->id), v)
 				   : -EINVAL;

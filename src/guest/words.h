@@ -20,6 +20,9 @@ enum guest_port {
 		[GUEST_PORT_AGENT] = "agent",                                 \
 		[GUEST_PORT_CONTROL] = "control", [GUEST_PORT_DOOR] = "door", \
 	}
+/* What a guest says on its console that was only asked whether it boots, by the
+ * word "probe=1". */
+#define GUEST_PROBED "guest: here"
 /* Disks, in the order they are given to QEMU. */
 #define GUEST_BASE "/dev/vda"
 #define GUEST_DISK "/dev/vdb"

@@ -156,6 +156,7 @@ int main(int argc, char **argv)
 #endif
 	if (start(&w, &e) < 0)
 		die("%s", e.msg);
+	kvm_probe(&w);
 	stock_refill_later(&w);
 	log_info("ready sandboxes=%u", w.n_boxes);
 	if (loop_run(&w.loop) < 0)

@@ -75,7 +75,7 @@ int vms_open(struct warden *w, struct err *e)
 			"microvm = off in its configuration");
 	else if (vm_host_open(&w->vm, &w->vm_missing) < 0)
 		log_info("no microvms: %s", w->vm_missing.msg);
-	return 0;
+	return kvm_open(w, e);
 }
 
 void vms_tell(const struct warden *w, struct host_info *h)
@@ -85,7 +85,8 @@ void vms_tell(const struct warden *w, struct host_info *h)
 	if (w->vm.kvm)
 		h->flags |= HOST_KVM;
 	snprintf(h->microvm, sizeof(h->microvm), "%.*s",
-		 (int)sizeof(h->microvm) - 1, w->vm_missing.msg);
+		 (int)sizeof(h->microvm) - 1,
+		 w->vm_missing.code ? w->vm_missing.msg : w->kvm.why);
 }
 
 static void vm_free(struct deferred *d)

@@ -20,6 +20,7 @@
  *	worker.c    programs that look at foreign bytes, walled in
  *	import.c    workers that fill images
  *	vm.c	    sandboxes with a kernel of their own
+ *	kvm.c	    whether they can have the processor itself
  *	template.c  machines that they start as
  *	vm_state.c  those that go on with their memory
  *	view.c	    workers that look at states of disks
@@ -195,6 +196,18 @@ struct import {
 	struct deferred gone;
 };
 
+/* The question whether KVM works: kvm.c. */
+struct kvm_probe {
+	bool known, late;
+	char why[160]; /* it is not used; "": it is */
+	char stamp[256];
+	int cache_fd; /* what was found out before */
+	unsigned slot;
+	struct io pid_io, console;
+	struct buf said;
+	struct timer limit, retry;
+};
+
 struct warden {
 	struct conf conf;
 	struct loop loop;
@@ -202,6 +215,7 @@ struct warden {
 	struct cgroup_host cg;
 	struct launch_host launch;
 	struct vm_host vm;
+	struct kvm_probe kvm;
 	struct err vm_missing; /* why there are no VMs; code 0: there are */
 	gid_t api_gid;
 	uid_t api_uid;
@@ -284,6 +298,10 @@ int box_begun(struct box *b, pid_t pid, int pid_fd, int talk_fd,
 /* vm.c */
 /* Before the warden has locked itself in. */
 int vms_open(struct warden *w, struct err *e) MUST_CHECK;
+/* kvm.c: what is known, and what has to be found out by a guest. The first one
+ * before the warden has locked itself in. */
+int kvm_open(struct warden *w, struct err *e) MUST_CHECK;
+void kvm_probe(struct warden *w);
 /* What there is of them, or why not. */
 void vms_tell(const struct warden *w, struct host_info *h);
 /* All that it needs is there: QEMU is started. Takes b->listen_fd. */

@@ -143,7 +143,8 @@ class Machine(harness.Case):
         b = self.i.api("GET", f"/v1/sandboxes/{self.box}").json
         self.assertEqual(b["spec"]["tier"], "microvm")
         host = self.i.api("GET", "/v1/host").json["microvm"]
-        self.assertEqual((host["available"], host["why"]), (True, None))
+        self.assertTrue(host["available"])
+        self.assertEqual(host["isolation"] == "vm", host["why"] is None)
         for shown in (b, *self.i.api("GET", "/v1/sandboxes").json["sandboxes"]):
             self.assertEqual(shown["isolation"], host["isolation"])
         self.assertIn(host["isolation"], self.i.cli("ls", check=0).out)
@@ -266,6 +267,37 @@ class Switched(unittest.TestCase):
                                capture_output=True, text=True, timeout=20 * SLOW)
         self.assertNotEqual(p.returncode, 0)
         self.assertIn("perhaps is none of auto, kvm, emulated, off", p.stderr)
+
+
+@unittest.skipUnless(os.path.exists("/dev/kvm"), "there is no /dev/kvm")
+class Kvm(unittest.TestCase):
+    """It is used when a guest has booted with it, whatever /dev/kvm says."""
+
+    def test_tried_once(self):
+        with harness.Instance(vm_dir=harness.vm_dir(), microvm="kvm") as i:
+            def ask():
+                return i.api("POST", "/v1/sandboxes", {"tier": "microvm"})
+
+            r = ask()
+            if r.status != 201:
+                self.assertIn((r.status, r.json["error"]), (
+                    (503, "try_again"), (501, "not_supported")))
+            wait_for("an answer", lambda: "kvm:" in i.log(), 60 * SLOW)
+            works = "kvm: a guest has booted" in i.log()
+            host = i.api("GET", "/v1/host").json["microvm"]
+            self.assertEqual(host["available"], works, i.log())
+            if not works:
+                r = ask()
+                self.assertEqual(r.status, 501, r)
+                self.assertIn("KVM does not work here", r.json["message"])
+            wait_for("nothing is left of it", lambda: works or not i.box_pids(),
+                     10 * SLOW)
+            # It is known now, and emulation is there for who wants it.
+            i.conf["microvm"] = "auto"
+            i.restart()
+            again = i.api("GET", "/v1/host").json["microvm"]
+            self.assertEqual(again["isolation"], "vm" if works else "emulated")
+            self.assertEqual(i.log().count("kvm: "), 1)
 
 
 class Roles(Machine):

@@ -74,9 +74,11 @@ static void machine(struct vm_command *c, const struct vm_host *h,
 	    "resourcecontrol=deny");
 	opt(c, "-M",
 	    "microvm,acpi=on,rtc=on,isa-serial=on,pic=off,pit=off,"
-	    "x-option-roms=off,suppress-vmdesc=on,memory-backend=ram");
+	    "x-option-roms=off,suppress-vmdesc=on,memory-backend=ram,"
+	    "dump-guest-core=off");
 	opt(c, "-accel", "%s", h->kvm ? "kvm" : "tcg,tb-size=" TCG_MIB);
-	opt(c, "-cpu", "%s", h->kvm ? "host" : "max");
+	/* No machines inside of machines. */
+	opt(c, "-cpu", "%s,-vmx,-svm", h->kvm ? "host" : "max");
 	opt(c, "-m", "%lluM", (unsigned long long)vm_ram_bytes(s) >> 20);
 	opt(c, "-smp", "%llu",
 	    (unsigned long long)(s->cpus_milli + 999) / 1000);
@@ -131,7 +133,7 @@ static void devices(struct vm_command *c)
 
 /* What the guest's kernel and its first process are told. */
 static void boot(struct vm_command *c, const struct vm_host *h,
-		 const struct launch_spec *s)
+		 const struct launch_spec *s, enum vm_mode mode)
 {
 	char tsc[64] = "";
 
@@ -140,6 +142,12 @@ static void boot(struct vm_command *c, const struct vm_host *h,
 			 (unsigned long long)h->tsc_khz);
 	opt(c, "-kernel", "/vm/vmlinux");
 	opt(c, "-initrd", "/vm/initrd");
+	if (mode == VM_PROBE) {
+		opt(c, "-append",
+		    "console=ttyS0 quiet panic=-1 %s-- " GUEST_WORD "probe=1",
+		    tsc);
+		return;
+	}
 	opt(c, "-append",
 	    "console=ttyS0 quiet panic=-1 %scryptomgr.notests lsm=capability "
 	    "audit=0 init_on_alloc=0 random.trust_cpu=on -- " GUEST_WORD
@@ -163,14 +171,17 @@ int vm_command(struct vm_command *c, const struct vm_host *h,
 	       const struct launch_spec *s, enum vm_mode mode, struct err *e)
 {
 	*c = (struct vm_command){ 0 };
-	word(c, "/usr/bin/qemu-system-x86_64");
+	word(c, VM_QEMU);
 	machine(c, h, s);
 	memory(c, s, mode);
-	devices(c);
+	if (mode == VM_PROBE)
+		opt(c, "-serial", "stdio");
+	else
+		devices(c);
 	if (mode == VM_RESTORE)
 		wait_for_state(c);
 	else
-		boot(c, h, s);
+		boot(c, h, s, mode);
 	if (c->full)
 		return err_set(e, E2BIG,
 			       "the command line of QEMU is too long");

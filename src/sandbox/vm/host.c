@@ -61,7 +61,7 @@ static void look_at_cpu(uint32_t out[4])
 
 int vm_host_open(struct vm_host *h, struct err *e)
 {
-	static const char qemu[] = "/usr/bin/qemu-system-x86_64";
+	static const char qemu[] = VM_QEMU;
 	static const char *const files[] = { "vmlinux", "initrd", "disk.ext4" };
 	char path[CONF_PATH + 16];
 	size_t i;

@@ -129,6 +129,18 @@ static int place_proc(const struct ctx *c, struct err *e)
 	return mount_at(fd, at_fd, e);
 }
 
+/* Of its own: the host's is for root, or for a group that is not here. */
+static int make_kvm(const struct ctx *c, struct err *e)
+{
+	struct stat st;
+
+	if (stat("/dev/kvm", &st) < 0 ||
+	    mknodat(c->root_fd, "dev/kvm", S_IFCHR, st.st_rdev) < 0 ||
+	    fchmodat(c->root_fd, "dev/kvm", 0666, 0) < 0)
+		return err_sys(e, "make /dev/kvm");
+	return 0;
+}
+
 static int step_root(struct ctx *c, struct err *e)
 {
 	static const struct mount_opt opts[] = {
@@ -147,7 +159,8 @@ static int step_root(struct ctx *c, struct err *e)
 	at_fd = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (at_fd < 0)
 		return err_sys(e, "open /proc");
-	if (mkdirat(c->root_fd, "dev", 0755) < 0)
+	if (mkdirat(c->root_fd, "dev", 0755) < 0 ||
+	    fchmodat(c->root_fd, "dev", 0755, 0) < 0) /* see umask */
 		return err_sys(e, "mkdir dev");
 	for (i = 0; i < ARRAY_LEN(links); i++) {
 		snprintf(target, sizeof(target), "usr/%s", links[i]);
@@ -161,7 +174,7 @@ static int step_root(struct ctx *c, struct err *e)
 		return -e->code;
 	if (place_proc(c, e) < 0)
 		return -e->code;
-	if (c->host->kvm && place(c, "/dev/kvm", "dev/kvm", 0, e) < 0)
+	if (c->host->kvm && make_kvm(c, e) < 0)
 		return -e->code;
 	return mount_at(c->root_fd, at_fd, e);
 }
@@ -218,6 +231,10 @@ static int step_fds(struct ctx *c, struct err *e)
 	c->talk_fd = fcntl(c->talk_fd, F_DUPFD_CLOEXEC, 64);
 	if (c->talk_fd < 0)
 		return err_sys(e, "move descriptor");
+	/* A probe has next to nothing. */
+	for (i = 0; f->mode == VM_PROBE && i < VM_FD_END; i++)
+		if (c->fds[i] < 0)
+			c->fds[i] = c->fds[0];
 	/* First out of the way, so that no move hits one still to be moved */
 	for (i = 0; i < VM_FD_END; i++) {
 		c->fds[i] = fcntl(c->fds[i], F_DUPFD_CLOEXEC, 64);

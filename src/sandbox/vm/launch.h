@@ -46,7 +46,14 @@ struct vm_host {
  * (`-incoming defer`) to be told its devices; what is just booted gets empty
  * memory in the same way, so that all but templates look alike from outside.
  */
-enum vm_mode { VM_TEMPLATE, VM_BOOT, VM_RESTORE };
+enum vm_mode {
+	VM_TEMPLATE,
+	VM_BOOT,
+	VM_RESTORE,
+	VM_PROBE, /* has neither disks nor lines: says that it is there */
+};
+
+#define VM_QEMU "/usr/bin/qemu-system-x86_64"
 
 /* What one VM is made of. */
 struct vm_files {

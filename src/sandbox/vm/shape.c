@@ -6,7 +6,7 @@
 #include "base/sha.h"
 
 /* Changes when states of machines are not what they were. */
-enum { SHAPE_VERSION = 1 };
+enum { SHAPE_VERSION = 2 };
 
 static void host_hash(const struct vm_host *h, uint8_t out[SHA256_LEN])
 {

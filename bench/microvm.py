@@ -1,0 +1,175 @@
+"""How fast machines of the tier microvm start: booted, cloned, cloned ahead,
+restored; what a snapshot stops them for, and what an idle one costs."""
+
+import os
+import statistics
+import threading
+import time
+
+import harness
+
+TIMES = 7
+BOOTS = 3
+FORKS = 10
+DIRTY = 50 << 20
+SPEC = {"tier": "microvm", "cpus": 2, "memory": "256M", "disk": "256M"}
+
+
+class Log:
+    """When which line of the daemon's log was there."""
+
+    def __init__(self, i):
+        self.path, self.seen, self.on = i.log_path, [], True
+        self.thread = threading.Thread(target=self.watch, daemon=True)
+        self.thread.start()
+
+    def watch(self):
+        with open(self.path) as f:
+            f.seek(0, os.SEEK_END)
+            while self.on:
+                line = f.readline()
+                if line:
+                    self.seen.append((time.monotonic(), line))
+                else:
+                    time.sleep(0.002)
+
+    def between(self, first, last):
+        a = [t for t, line in self.seen if first in line]
+        b = [t for t, line in self.seen if last in line]
+        return [y - x for x, y in zip(a, b)]
+
+    def end(self):
+        self.on = False
+        self.thread.join()
+
+
+def first_output(i, box, argv=("echo", "hi")):
+    w = i.exec_wire(box)
+    w.spawn(list(argv))
+    code, out, err = w.finish()
+    w.close()
+    if code:
+        raise RuntimeError(f"{argv}: {code} {err!r}")
+    return out
+
+
+def start(i, body, path="/v1/sandboxes"):
+    """(until it answers, until its first output, id), in seconds."""
+    began = time.monotonic()
+    r = i.api("POST", path, body, timeout=300)
+    if r.status != 201:
+        raise RuntimeError(f"{path}: {r}")
+    pong = time.monotonic() - began
+    box = r.json["id"]
+    first_output(i, box)
+    return pong, time.monotonic() - began, box
+
+
+def many(i, times, body=SPEC, settle=0):
+    rows = []
+    for _ in range(times):
+        time.sleep(settle)
+        pong, out, box = start(i, body)
+        rows.append((pong, out))
+        i.rm(box)
+    return [statistics.median(column) for column in zip(*rows)]
+
+
+def cold(i, log):
+    """Boots of machines that nobody has booted: each of another shape."""
+    for n in range(BOOTS):
+        _, _, box = start(i, dict(SPEC, pids=300 + n))
+        i.rm(box)
+    boots = log.between("event=template_boots", "event=template_made")
+    if len(boots) != BOOTS:
+        raise RuntimeError(f"{len(boots)} boots in the log, not {BOOTS}")
+    return statistics.median(boots)
+
+
+def anonymous(i):
+    """Of one QEMU whose guest does nothing."""
+    _, _, box = start(i, SPEC)
+    time.sleep(2)
+    with open(f"/proc/{i.box_pids()[0]}/smaps_rollup") as f:
+        kib = next(int(x.split()[1]) for x in f if x.startswith("Anonymous:"))
+    i.rm(box)
+    return kib / 1024
+
+
+def snapshots(i):
+    """(pause, restore until first output) with memory that was written."""
+    _, _, box = start(i, SPEC)
+    first_output(i, box, ["sh", "-c", f"head -c {DIRTY} /dev/urandom > /dev/shm/x"])
+    pauses, restores = [], []
+    for _ in range(TIMES):
+        r = i.api("POST", f"/v1/sandboxes/{box}/snapshots", {}, timeout=300)
+        if r.status != 201:
+            raise RuntimeError(f"snapshot: {r}")
+        pauses.append(r.json["pause_us"] / 1e6)
+        _, out, again = start(i, {"snapshot": r.json["id"]})
+        restores.append(out)
+        i.rm(again)
+    i.rm(box)
+    return statistics.median(pauses), statistics.median(restores)
+
+
+def forks(i):
+    _, _, box = start(i, SPEC)
+    began = time.monotonic()
+    r = i.api("POST", f"/v1/sandboxes/{box}/fork", {"count": FORKS}, timeout=300)
+    if r.status not in (200, 201):
+        raise RuntimeError(f"fork: {r}")
+    for one in r.json["sandboxes"]:
+        first_output(i, one["id"])
+    took = time.monotonic() - began
+    i.api("DELETE", "/v1/sandboxes?all=true", timeout=60)
+    return took
+
+
+def tried(say, what, fn, *args):
+    """Its result; what cannot be measured is said, and a missed target."""
+    try:
+        return fn(*args)
+    except (RuntimeError, OSError, EOFError, KeyError,
+            harness.WireError, StopIteration) as e:
+        say(f"  {what}: not measured: {e}")
+        return None
+
+
+def ratio(a, b):
+    return None if a is None or b is None else a / b
+
+
+def part(say, judge):
+    say("\nmicroVMs (emulated: read ratios)")
+    conf = {"vm_dir": harness.vm_dir(), "pool_size": "4G"}
+    with harness.Instance(**conf) as i:
+        log = Log(i)
+        boot = tried(say, "cold boot", cold, i, log)
+        log.end()
+        start(i, SPEC)  # its template
+        clone = tried(say, "clone", many, i, TIMES) or (None, None)
+        anon = tried(say, "memory", anonymous, i)
+        pause, restore = tried(say, "snapshot", snapshots, i) or (None, None)
+        fork = tried(say, "fork", forks, i)
+    with harness.Instance(**conf, spares=2, tier="microvm", cpus=2) as i:
+        start(i, SPEC)
+        ahead = tried(say, "made ahead", many, i, TIMES, SPEC, 3) or (None, None)
+    for name, value in (("cold boot", boot), ("clone, answers", clone[0]),
+                        ("clone, first output", clone[1]),
+                        ("made ahead, answers", ahead[0]),
+                        ("made ahead, first output", ahead[1]),
+                        ("snapshot, pause", pause),
+                        ("restored, first output", restore),
+                        (f"fork of {FORKS}, all answer", fork)):
+        if value is not None:
+            say(f"  {name:34}{value * 1000:9.1f} ms")
+    if anon is not None:
+        say(f"  {'idle clone, anonymous memory':34}{anon:9.1f} MiB")
+    judge("clone until it answers, of a cold boot", ratio(clone[0], boot), 0.06)
+    judge("made ahead until it answers, of a cold boot", ratio(ahead[0], boot), 0.03)
+    judge("clone until first output, of a cold boot", ratio(clone[1], boot), 0.12)
+    judge("made ahead until first output, of a cold boot",
+          ratio(ahead[1], boot), 0.08)
+    judge("restored until first output, of a cold boot", ratio(restore, boot), 0.15)
+    judge("anonymous memory of an idle clone, emulated", anon, 25, "MiB")

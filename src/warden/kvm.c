@@ -1,0 +1,280 @@
+/*
+ * Does KVM work here? A file /dev/kvm says little: nested, it may be there and
+ * hang. So a guest is really booted with it, once for each kernel of the host,
+ * QEMU and kernel of guests, behind the walls of any VM and with a time limit.
+ * Until it has answered machines are emulated, or refused if the configuration
+ * wants KVM.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/utsname.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/buf.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "warden/warden.h"
+
+enum { PROBE_MS = 5 * 1000, RETRY_MS = 5, SAID_MAX = 4096 };
+
+static const struct launch_spec probe_spec = {
+	.id = "kvm",
+	.mem_bytes = 64 << 20,
+	.cpus_milli = 1000,
+};
+
+/* --- what is known --- */
+
+static void add_stat(struct buf *b, const char *path)
+{
+	struct stat st = { 0 };
+
+	(void)stat(path, &st);
+	buf_printf(b, " %lld.%lld", (long long)st.st_size,
+		   (long long)st.st_mtime);
+}
+
+/* All that an answer is good for, in one line. */
+static void make_stamp(struct warden *w)
+{
+	AUTO(buf_done) struct buf b = { 0 };
+	char path[CONF_PATH + 16];
+	struct utsname u = { 0 };
+
+	uname(&u);
+	buf_puts(&b, u.release);
+	add_stat(&b, VM_QEMU);
+	snprintf(path, sizeof(path), "%s/vmlinux", w->vm.dir);
+	add_stat(&b, path);
+	snprintf(w->kvm.stamp, sizeof(w->kvm.stamp), "%s", buf_str(&b));
+}
+
+static void settle(struct warden *w, bool works, const char *why)
+{
+	struct kvm_probe *k = &w->kvm;
+
+	k->known = true;
+	w->vm.kvm = works;
+	snprintf(k->why, sizeof(k->why), "%s", works ? "" : why);
+	err_clear(&w->vm_missing);
+	if (!works && strcmp(w->conf.microvm, "kvm") == 0)
+		err_set(&w->vm_missing, ENOTSUP,
+			"microvm = kvm in the configuration, and KVM does not "
+			"work here: %s",
+			why);
+}
+
+/* "STAMP\nyes\n" or "STAMP\nno WHY\n". */
+static void read_answer(struct warden *w)
+{
+	char text[512], *line, *end;
+	ssize_t n = pread(w->kvm.cache_fd, text, sizeof(text) - 1, 0);
+
+	if (n <= 0)
+		return;
+	text[n] = '\0';
+	line = strchr(text, '\n');
+	if (!line)
+		return;
+	*line++ = '\0';
+	end = strchr(line, '\n');
+	if (!end || strcmp(text, w->kvm.stamp) != 0)
+		return;
+	*end = '\0';
+	settle(w, strcmp(line, "yes") == 0,
+	       strncmp(line, "no ", 3) == 0 ? line + 3 : line);
+}
+
+static void write_answer(struct warden *w)
+{
+	char text[512];
+	int n = snprintf(text, sizeof(text), "%s\n%s%s\n", w->kvm.stamp,
+			 w->vm.kvm ? "yes" : "no ", w->kvm.why);
+
+	if (ftruncate(w->kvm.cache_fd, 0) < 0 ||
+	    pwrite(w->kvm.cache_fd, text, (size_t)n, 0) != n)
+		log_warn("the answer about KVM is not kept: %s",
+			 strerror(errno));
+}
+
+int kvm_open(struct warden *w, struct err *e)
+{
+	struct kvm_probe *k = &w->kvm;
+	char path[CONF_PATH + 16];
+
+	k->pid_io.fd = k->console.fd = k->cache_fd = -1;
+	if (w->vm_missing.code || strcmp(w->conf.microvm, "emulated") == 0) {
+		snprintf(k->why, sizeof(k->why),
+			 "microvm = emulated in the configuration");
+		k->known = true;
+		return 0;
+	}
+	if (access("/dev/kvm", F_OK) < 0) {
+		settle(w, false, "there is no /dev/kvm");
+		return 0;
+	}
+	snprintf(path, sizeof(path), "%s/kvm", w->conf.state_dir);
+	k->cache_fd =
+		open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (k->cache_fd < 0)
+		return err_sys(e, "open %s", path);
+	make_stamp(w);
+	snprintf(k->why, sizeof(k->why), "KVM is being tried");
+	if (strcmp(w->conf.microvm, "kvm") == 0)
+		err_set(&w->vm_missing, EAGAIN,
+			"KVM is being tried: try again in some seconds");
+	read_answer(w);
+	return 0;
+}
+
+/* --- the guest --- */
+
+static void clean(struct timer *t)
+{
+	struct kvm_probe *k = container_of(t, struct kvm_probe, retry);
+	struct warden *w = container_of(k, struct warden, kvm);
+	struct err e = { 0 };
+
+	if (cgroup_kill(&w->cg, k->slot, &e) < 0)
+		log_warn("%s", e.msg);
+	if (cgroup_remove(&w->cg, k->slot) < 0)
+		timer_set(&w->loop, t, RETRY_MS, clean);
+	else
+		slot_free(w, k->slot);
+}
+
+static void hear(struct io *io, uint32_t events)
+{
+	struct kvm_probe *k = container_of(io, struct kvm_probe, console);
+	struct warden *w = container_of(k, struct warden, kvm);
+	ssize_t n = buf_read(&k->said, io->fd, SAID_MAX);
+
+	(void)events;
+	if (n == -EAGAIN)
+		return;
+	if (n <= 0 || buf_len(&k->said) > SAID_MAX)
+		io_close(&w->loop, io);
+}
+
+static void conclude(struct warden *w, const char *why)
+{
+	settle(w, !*why, why);
+	write_answer(w);
+	log_info("kvm: %s%s", *why ? "not used, " : "a guest has booted", why);
+}
+
+/* What QEMU and its guest said, for who wonders. */
+static void tell_lines(struct buf *said)
+{
+	char *p = buf_data(said), *end = p + buf_len(said);
+
+	for (; p < end; p++)
+		if ((*p < ' ' && *p != '\n') || *p > '~')
+			*p = '?';
+	for (p = buf_str(said); *p; p += strcspn(p, "\n"), p += *p == '\n')
+		log_debug("kvm: %.*s", (int)strcspn(p, "\n"), p);
+}
+
+static void ended(struct io *io, uint32_t events)
+{
+	struct kvm_probe *k = container_of(io, struct kvm_probe, pid_io);
+	struct warden *w = container_of(k, struct warden, kvm);
+	siginfo_t si = { 0 };
+
+	(void)events;
+	waitid(P_PIDFD, (id_t)io->fd, &si, WEXITED);
+	io_close(&w->loop, io);
+	timer_del(&w->loop, &k->limit);
+	if (k->console.fd >= 0)
+		hear(&k->console, 0);
+	io_close(&w->loop, &k->console);
+	tell_lines(&k->said);
+	if (strstr(buf_str(&k->said), GUEST_PROBED))
+		conclude(w, "");
+	else if (k->late)
+		conclude(w, "no guest came up in time");
+	else
+		conclude(w, "QEMU ended without a guest, see the log");
+	buf_done(&k->said);
+	clean(&k->retry);
+}
+
+static void too_late(struct timer *t)
+{
+	struct kvm_probe *k = container_of(t, struct kvm_probe, limit);
+	struct warden *w = container_of(k, struct warden, kvm);
+	struct err e = { 0 };
+
+	k->late = true;
+	if (cgroup_kill(&w->cg, k->slot, &e) < 0)
+		log_warn("%s", e.msg);
+}
+
+static int start_guest(struct warden *w, struct part *p, struct err *e)
+{
+	struct vm_host host = w->vm;
+	struct kvm_probe *k = &w->kvm;
+	AUTO_CLOSE int ram_fd = memfd_create("memory", MFD_CLOEXEC);
+	const struct cgroup_limits limits = vm_limits(&probe_spec);
+	struct vm_started s = { .pid_fd = -1, .talk_fd = -1 };
+	struct vm_files f = {
+		.mode = VM_PROBE, .base_fd = -1, .disk_fd = -1, .qmp_fd = -1
+	};
+	int words[2], r;
+
+	memset(f.port_fd, -1, sizeof(f.port_fd)); /* each is -1 */
+	if (ram_fd < 0 ||
+	    ftruncate(ram_fd, (off_t)vm_ram_bytes(&probe_spec)) < 0)
+		return err_sys(e, "make memory");
+	if ((p->unfinished && part_start(&w->cg, p, e) < 0) ||
+	    (p->unfinished &&
+	     part_finish(&w->cg, w->launch.proc_fd, p, e) < 0) ||
+	    cgroup_limit(&w->cg, p->slot, &limits, e) < 0)
+		return -e->code;
+	if (pipe2(words, O_CLOEXEC | O_NONBLOCK) < 0)
+		return err_sys(e, "pipe");
+	host.kvm = true;
+	f.ram_fd = ram_fd;
+	f.console_fd = words[1];
+	r = vm_start(&host, &probe_spec, p, &f, &s, e);
+	close(words[1]);
+	auto_close(&s.talk_fd);
+	if (r < 0) {
+		close(words[0]);
+		return r;
+	}
+	if (io_add(&w->loop, &k->console, words[0], EPOLLIN, hear) < 0)
+		close(words[0]);
+	if (io_add(&w->loop, &k->pid_io, s.pid_fd, EPOLLIN, ended) < 0) {
+		close(s.pid_fd);
+		return err_set(e, EIO, "watch the guest");
+	}
+	timer_set(&w->loop, &k->limit, PROBE_MS, too_late);
+	return 0;
+}
+
+void kvm_probe(struct warden *w)
+{
+	struct kvm_probe *k = &w->kvm;
+	struct err e = { 0 };
+	struct part p;
+
+	if (k->known)
+		return;
+	if (part_take(w, PART_SANDBOX, &p, &e) < 0) {
+		log_warn("kvm: not tried: %s", e.msg);
+		return;
+	}
+	k->slot = p.slot;
+	if (start_guest(w, &p, &e) < 0) {
+		log_warn("kvm: not tried: %s", e.msg);
+		clean(&k->retry);
+	}
+	part_close(&p);
+}
