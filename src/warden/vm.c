@@ -177,22 +177,15 @@ static void last_line(struct buf *b, char out[TOLD_MAX + 1])
 	static const char ends[] = "] reboot: ";
 	const char *text = buf_str(b), *end = strstr(text, "Kernel panic"), *at;
 
-	at = end = end ? end + strcspn(
-				       end,
-				       "
-				       ") : text + strlen(text);
-				       do {
-		for (end = at; end > text && strchr("
- ", end[-1]); end--)
+	at = end ? end + strcspn(end, "\n") : text + strlen(text);
+	do {
+		for (end = at; end > text && strchr("\n ", end[-1]); end--)
 			;
-		for (at = end; at > text && at[-1] != '
-'; at--)
+		for (at = end; at > text && at[-1] != '\n'; at--)
 			;
-				       } while (at > text &&
-						memmem(at, (size_t)(end - at),
-						       ends, strlen(ends)));
-				       snprintf(out, TOLD_MAX + 1, "%.*s",
-						(int)(end - at), at);
+	} while (at > text &&
+		 memmem(at, (size_t)(end - at), ends, strlen(ends)));
+	snprintf(out, TOLD_MAX + 1, "%.*s", (int)(end - at), at);
 }
 
 /* What can be read of it now. */

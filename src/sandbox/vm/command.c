@@ -144,12 +144,14 @@ static void boot(struct vm_command *c, const struct vm_host *h,
 	opt(c, "-initrd", "/vm/initrd");
 	if (mode == VM_PROBE) {
 		opt(c, "-append",
-		    "console=ttyS0 quiet panic=-1 %s-- " GUEST_WORD "probe=1",
+		    "console=ttyS0 quiet panic=-1 reboot=t %s-- " GUEST_WORD
+		    "probe=1",
 		    tsc);
 		return;
 	}
 	opt(c, "-append",
-	    "console=ttyS0 quiet panic=-1 %scryptomgr.notests lsm=capability "
+	    "console=ttyS0 quiet panic=-1 reboot=t %scryptomgr.notests "
+	    "lsm=capability "
 	    "audit=0 init_on_alloc=0 random.trust_cpu=on -- " GUEST_WORD
 	    "id=%s " GUEST_WORD "image=%s " GUEST_WORD "hostname=%s " GUEST_WORD
 	    "flags=%u " GUEST_WORD "pids=%u " GUEST_WORD "nofile=%u " GUEST_WORD
