@@ -231,6 +231,8 @@ bench-idle: all $(BENCH) ##     only its part with 1000 idle sandboxes
 FUZZ_SECONDS ?= 60
 FUZZ    := $(patsubst tests/fuzz/%_fuzz.c,%,$(wildcard tests/fuzz/*_fuzz.c))
 FUZZ_API := api relay # those that need the whole program
+# A file of which only a part is run: the rest need not be there.
+FUZZ_LD_record := -Wl,--unresolved-symbols=ignore-all
 FUZZ_FLAGS_fuzz := -O1 -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all
 FUZZ_FLAGS_cov  := -O0 -fsanitize=fuzzer-no-link -fprofile-instr-generate -fcoverage-mapping
 FUZZ_LINK_fuzz  := -fsanitize=fuzzer,address,undefined
@@ -247,7 +249,7 @@ build-$(1)/api.a: $(patsubst %.c,build-$(1)/obj/%.o,$(filter src/api/%,$(PART_SR
 $(FUZZ_API:%=build-$(1)/bin/%): build-$(1)/api.a
 build-$(1)/bin/%: build-$(1)/obj/tests/fuzz/%_fuzz.o build-$(1)/lib.a
 	@mkdir -p $$(@D)
-	$(Q)clang -g $(FUZZ_LINK_$(1)) -o $$@ $$(filter %.o,$$^) $$(filter %/api.a,$$^) build-$(1)/lib.a $(UNIT_LIBS)
+	$(Q)clang -g $(FUZZ_LINK_$(1)) $$(FUZZ_LD_$$*) -o $$@ $$(filter %.o,$$^) $$(filter %/api.a,$$^) build-$(1)/lib.a $(UNIT_LIBS)
 -include $$(shell find build-$(1)/obj -name '*.d' 2>/dev/null)
 endef
 $(foreach v,fuzz cov,$(eval $(call fuzz_variant,$(v))))
@@ -258,7 +260,7 @@ $(B)/dyn/api.a: $(call obj,dyn,$(filter src/api/%,$(PART_SRC)))
 $(FUZZ_API:%=$(B)/fuzz/%): $(B)/dyn/api.a
 $(B)/fuzz/%: $(B)/dyn/tests/fuzz/%_fuzz.o $(B)/dyn/tests/fuzz/replay.o $(B)/dyn/lib.a
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(LDFLAGS) $(SAN_DAEMON) -o $@ $(filter %.o,$^) $(filter %/api.a,$^) $(B)/dyn/lib.a $(UNIT_LIBS)
+	$(Q)$(CC) $(LDFLAGS) $(SAN_DAEMON) $(FUZZ_LD_$*) -o $@ $(filter %.o,$^) $(filter %/api.a,$^) $(B)/dyn/lib.a $(UNIT_LIBS)
 fuzz-replay: $(FUZZ:%=$(B)/fuzz/%) # for the suite
 fuzz-bin: $(FUZZ:%=build-fuzz/bin/%)
 fuzz: $(if $(T),$(T:%=build-fuzz/bin/%),fuzz-bin) ##           FUZZ_SECONDS (60) of each fuzz target, or of T="NAME..."

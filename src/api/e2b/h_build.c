@@ -195,7 +195,7 @@ static void h_file_slot(struct api *a, struct http_conn *c,
 	t = template_find(a, &call->who, call->arg[0], &e);
 	if (t && !build_hash_valid(call->arg[1]))
 		err_set(&e, EINVAL, "'%.70s' is no SHA-256", call->arg[1]);
-	if (e.code) {
+	if (!t || e.code) {
 		e2b_fail_err(a, c, &e);
 		return;
 	}
@@ -241,7 +241,7 @@ static void h_status(struct api *a, struct http_conn *c,
 	if (b && (http_query(h, "logsOffset", text, sizeof(text)) < 0 ||
 		  parse_u64(text, UINT32_MAX, &at) < 0))
 		err_set(&e, EINVAL, "logsOffset: not a number");
-	if (e.code) {
+	if (!b || e.code) {
 		e2b_fail_err(a, c, &e);
 		return;
 	}
