@@ -104,7 +104,7 @@ static void cut_all(struct mux *m)
 {
 	while (!list_empty(&m->streams))
 		stream_cut(container_of(m->streams.next, struct stream, node),
-			   ECONNRESET);
+			   ENOTCONN);
 }
 
 static void set_state(struct mux *m, enum mux_state to)

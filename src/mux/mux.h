@@ -55,7 +55,8 @@ struct mux {
 	/* The other end wants to be connected to it: a socket on its way, which
 	 * does not block, or -errno. */
 	int (*dial)(struct mux *m, const struct door_addr *a);
-	/* One that was opened here with a tag: 0 connected, or an errno. */
+	/* One that was opened here with a tag: 0 connected, or an errno;
+	 * ENOTCONN: the line was lost before it was known. */
 	void (*answered)(struct mux *m, uint64_t tag, int code);
 	/* Messages that are about no connection. It does not hang up. */
 	void (*heard)(struct mux *m, const struct door_msg *msg);

@@ -122,11 +122,12 @@ static int send_ask(struct ask *a)
 	return n < 0 ? (int)n : 0;
 }
 
+/* Now, or when it is up: it may have ended, of which we hear soon. */
 static void ask_now(struct ask *a)
 {
 	int r = a->r->up ? send_ask(a) : 0;
 
-	if (r < 0)
+	if (r < 0 && r != -EPIPE && r != -ECONNRESET)
 		ask_failed(a, -r, "its relay takes no requests");
 }
 
@@ -221,19 +222,16 @@ static void on_reply(struct relay *r, const struct relay_rep *rep)
 		ask_end(a, &none);
 }
 
-/* It is gone, or not well. What was asked of it is lost with it. */
+/* It is gone, or not well. What was asked of it is asked of the next one:
+ * nobody has got anything of it yet. */
 static void lost(struct relay *r)
 {
 	struct list *pos, *tmp;
 
 	r->up = false;
 	io_close(&r->w->loop, &r->io);
-	list_each (pos, tmp, &r->asks) {
-		struct ask *a = container_of(pos, struct ask, node);
-
-		if (a->sent && a->req.op == RELAY_CONNECT)
-			ask_failed(a, ECONNRESET, "its relay has ended");
-	}
+	list_each (pos, tmp, &r->asks)
+		container_of(pos, struct ask, node)->sent = false;
 	start_later(r);
 }
 
@@ -342,15 +340,18 @@ static int open_dir(const struct box *b)
 static void on_again(struct timer *t)
 {
 	struct relay *r = container_of(t, struct relay, again);
-	AUTO_CLOSE int dir_fd = -1;
+	AUTO_CLOSE int dir_fd = open_dir(r->box);
 	struct err e = { 0 };
 
-	/* It lives, and is lost all the same: its end comes first. */
+	/* It may live, and have lost us alone. */
+	if (dir_fd >= 0 && connect_relay(r, dir_fd, &e) == 0)
+		return;
+	err_clear(&e);
 	if (r->pid_io.fd >= 0) {
+		/* Its end comes first, and brings us here again. */
 		syscall(SYS_pidfd_send_signal, r->pid_io.fd, SIGKILL, NULL, 0);
 		return;
 	}
-	dir_fd = open_dir(r->box);
 	if (dir_fd < 0)
 		err_sys(&e, "open run directory");
 	else if (spawn(r, dir_fd, &e) == 0)

@@ -22,6 +22,8 @@ RULES = [
     "deny * evil.test",
     "allow tcp db.test:5432",
 ]
+# One shape for all: it is booted once.
+VM = {"tier": "microvm", "cpus": 2, "memory": "128M", "disk": "512M"}
 WAIT = 30 * SLOW
 
 
@@ -42,8 +44,7 @@ class Door(harness.Case):
             cls.deep = cls.net.web("deep.test")
             cls.evil = cls.net.web("evil.test")
             cls.db = cls.net.tcp("db.test", 5432)
-            cls.box = cls.i.create(tier="microvm", rules=RULES, cpus=2,
-                                   memory="128M", disk="64M")
+            cls.box = cls.i.create(rules=RULES, **VM)
             cls.inside = InsideMachine(cls.i, cls.box)
         except BaseException:
             cls.tearDownClass()
@@ -234,7 +235,7 @@ class Door(harness.Case):
 
     def test_without_rules_there_is_no_way(self):
         """And none when somebody inside has the ports of the door."""
-        box = self.i.create(tier="microvm", cpus=2, memory="128M", disk="64M")
+        box = self.i.create(**VM)
         try:
             p = self.i.sh(box, "for a in 203.0.113.10 127.0.0.1 2001:db8::5; do "
                           "nc -w 5 $a 80 </dev/null && echo out; "
@@ -261,6 +262,27 @@ class Door(harness.Case):
             self.i.rm(box)
 
     # -- the same machine again
+
+    def test_a_pause(self):
+        """Its processes go on, and have a door; what they were connected to has
+        not waited for them."""
+        box = self.i.create(rules=RULES, **VM)
+        try:
+            inside = InsideMachine(self.i, box)
+            address = inside.resolve("db.test")
+            self.i.sh(box, f"((echo hi; sleep 300) | (nc {address} 5432; echo "
+                      "over)) >/tmp/out 2>&1 </dev/null &")
+            wait_for("an answer", lambda: self.i.sh(box, "cat /tmp/out").out ==
+                     "hi\n", WAIT)
+            for verb in ("pause", "resume"):
+                r = self.i.api("POST", f"/v1/sandboxes/{box}/{verb}", "{}")
+                self.assertEqual(r.status, 200, r)
+            wait_for("its end", lambda: self.i.sh(box, "cat /tmp/out").out ==
+                     "hi\nover\n", WAIT)
+            self.assertEqual(inside.get("http://api.test/").status, 200)
+            inside.close()
+        finally:
+            self.i.rm(box)
 
     def test_a_fork(self):
         """It goes on where its parent is, but not on its parent's
@@ -353,6 +375,9 @@ class Door(harness.Case):
         s = self.waiting()
         old = self.relay()
         os.kill(old, signal.SIGKILL)
+        # Who asks now waits for the next one.
+        r = self.i.api("GET", f"/v1/sandboxes/{self.box}/ports/8001/")
+        self.assertEqual((r.status, r.json["error"]), (502, "nothing_listens"))
         self.assertOver(s)
         self.served()
         self.assertNotEqual(self.relay(), old)
