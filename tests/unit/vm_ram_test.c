@@ -198,6 +198,7 @@ static void test_refused(void)
 {
 	AUTO_CLOSE int fd = template();
 	AUTO_CLOSE int other_fd = memfd_create("other", MFD_CLOEXEC);
+	AUTO_CLOSE int gone_fd = -1;
 	struct machine a = start(fd);
 	struct ram_map map = { 0 };
 	struct ram_head head = { RAM_MAGIC, SIZE, 0 };
@@ -213,8 +214,9 @@ static void test_refused(void)
 	head.bytes = 1ULL << 50;
 	CHECK(pwrite(other_fd, &head, sizeof(head), 0) == sizeof(head));
 	REFUSED(ram_load(other_fd, &map, &e), EPROTO);
+	gone_fd = dup(a.dir_fd);
 	stop(&a);
-	REFUSED(ram_find(a.dir_fd, SIZE, &map, &e), ESRCH);
+	REFUSED(ram_find(gone_fd, SIZE, &map, &e), ESRCH);
 }
 
 int main(void)
