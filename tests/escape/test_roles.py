@@ -3,22 +3,19 @@ outside, line by line against a record (roles.golden) that people can read. What
 is more than a role needs would be an attacker's who takes it over; what that is
 worth is in test_taken.py."""
 
-import ctypes
-import errno
 import glob
 import grp
 import os
 import pwd
 import re
 import socket
-import struct
 import unittest
 
 import attack
+import filters
 import harness
 import test_posture
 from harness import SLOW, wait_for
-from puppet import libc, ptrace
 
 GOLDEN = os.path.join(attack.HERE, "roles.golden")
 # What the gate's processes may have at most; a host may give less.
@@ -29,7 +26,6 @@ CAPS = ("chown dac_override dac_read_search fowner fsetid kill setgid setuid set
         "ipc_owner sys_module sys_rawio sys_chroot sys_ptrace sys_pacct sys_admin "
         "sys_boot sys_nice sys_resource sys_time sys_tty_config mknod lease "
         "audit_write audit_control setfcap").split()
-GET_FILTER, SEIZE, INTERRUPT, DETACH = 0x420C, 0x4206, 0x4207, 17
 BIG = 8 << 20
 
 
@@ -38,42 +34,24 @@ BIG = 8 << 20
 
 
 def compiled():
-    """The filters of the build: {instructions: name}."""
-    out = {}
+    """The filters of the build: [(instructions, name)]."""
+    out = []
     for path in glob.glob(f"{harness.BUILD}/gen/seccomp/*.inc"):
         rows = re.findall(r"^\{ 0x(\w+), (\d+), (\d+), 0x(\w+) \}",
                           harness.read(path), re.M)
-        code = b"".join(struct.pack("<HBBI", int(c, 16), int(t), int(f), int(k, 16))
-                        for c, t, f, k in rows)
-        out[code] = os.path.basename(path)[:-4]
+        out.append(([(int(c, 16), int(t), int(f), int(k, 16))
+                     for c, t, f, k in rows], os.path.basename(path)[:-4]))
     return out
 
 
-def filters(pid):
-    """Those that a process has, the first first: read from the kernel."""
-    known, out = compiled(), []
-    if attack.status(pid)["Seccomp"].strip() == "0":
-        return out
-    ptrace(SEIZE, pid)
-    try:
-        ptrace(INTERRUPT, pid)
-        status = ctypes.c_int()
-        libc.waitpid(pid, ctypes.byref(status), 0x40000000)
-        while True:
-            n = libc.ptrace(GET_FILTER, pid, len(out), None)
-            if n < 0:
-                e = ctypes.get_errno()
-                if e == errno.ENOENT:
-                    return out
-                if e == errno.EINVAL:
-                    raise unittest.SkipTest("this kernel does not show filters "
-                                            "(CONFIG_CHECKPOINT_RESTORE)")
-                raise OSError(e, os.strerror(e))
-            code = ctypes.create_string_buffer(8 * n)
-            ptrace(GET_FILTER, pid, len(out), ctypes.addressof(code))
-            out.append(known.get(code.raw, "UNKNOWN"))
-    finally:
-        ptrace(DETACH, pid)
+def filters_of(pid):
+    """Those that a process has, the first first: as the kernel has them."""
+    found = filters.read(pid)
+    if not found and attack.status(pid)["Seccomp"].strip() != "0":
+        raise unittest.SkipTest("this kernel does not show filters "
+                                "(CONFIG_CHECKPOINT_RESTORE)")
+    return [next((name for code, name in compiled() if code == program), "UNKNOWN")
+            for program in found]
 
 
 # ---------------------------------------------------------------------------
@@ -146,7 +124,7 @@ class Reader(test_posture.Reader):
 
     @staticmethod
     def filters(pid):
-        return [f"filter {n} {name}" for n, name in enumerate(filters(pid), 1)]
+        return [f"filter {n} {name}" for n, name in enumerate(filters_of(pid), 1)]
 
     def rlimits(self, pid):
         """What a role sets; the rest is as whoever started the daemon has it."""
