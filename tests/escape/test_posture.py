@@ -130,12 +130,15 @@ class Reader:
         return out
 
     def socket(self, pid, inode):
-        for where in ("self", pid):
+        # Who connects brings the network: the api has one of its own.
+        api = self.i.pids()["carrel-api"][0]
+        for where in ("self", pid, api):
             for line in harness.read(f"/proc/{where}/net/unix").splitlines()[1:]:
                 f = line.split()
                 if f[6] == inode:
                     kind = "listening" if int(f[3], 16) & 0x10000 else "connected"
-                    place = "the host's" if where == "self" else "its own"
+                    place = {"self": "the host's", pid: "its own"}.get(
+                        where, "the api's")
                     name = self.paths(" ".join(f[7:]))
                     return f"unix of {place} network, {kind} {name}".rstrip()
         return "not unix"
