@@ -188,6 +188,11 @@ static int begin(struct update *u, struct err *e)
 		return -e->code;
 	if (same_limits(&s->spec, &spec))
 		return 0;
+	if (spec_is_vm(&s->spec))
+		return err_set(
+			e, ENOTSUP,
+			"the limits of a sandbox of tier microvm are its "
+			"machine's: make another one with these");
 	ask_resize(u, s, &spec);
 	return 1;
 }

@@ -31,11 +31,31 @@ static void on_taken(struct snapshot_take *t, struct snapshot *snap,
 	ready(r, e);
 }
 
+/* The disk of a machine is not a tree of files that a worker could walk. */
+static int no_tree(struct err *e)
+{
+	return err_set(e, ENOTSUP,
+		       "the disk of a sandbox of tier microvm is a file system "
+		       "of its own, which the host does not open: look at its "
+		       "files inside");
+}
+
+static int check_snapshot(const struct snapshot *snap, struct err *e)
+{
+	AUTO(spec_done) struct spec spec = { 0 };
+
+	if (snapshot_spec(snap, &spec, e) < 0)
+		return -e->code;
+	return spec_is_vm(&spec) ? no_tree(e) : 0;
+}
+
 static int hold_sandbox(struct state_ref *r, struct sandbox *s, struct err *e)
 {
 	const struct snapshot_ask ask = { .kind = SNAPSHOT_TEMP };
 	struct snapshot *disk = snapshot_by_id(s->api, s->disk);
 
+	if (spec_is_vm(&s->spec))
+		return no_tree(e);
 	memcpy(r->sandbox, s->id, sizeof(r->sandbox));
 	memcpy(r->project, s->project, sizeof(r->project));
 	if (s->state != BOX_SUSPENDED || !disk)
@@ -89,6 +109,8 @@ static int hold(struct state_ref *r, const struct identity *who,
 
 	snap = word ? snapshot_find(r->api, who, word, e) : NULL;
 	if (snap) {
+		if (check_snapshot(snap, e) < 0)
+			return -e->code;
 		snapshot_hold(snap);
 		use_snapshot(r, snap);
 		memcpy(r->sandbox, snap->sandbox, sizeof(r->sandbox));

@@ -220,6 +220,10 @@ int volumes_allow(struct api *a, const char *project, const struct spec *spec,
 	const json_t *one;
 	size_t i;
 
+	if (spec_is_vm(spec) && json_array_size(spec->volumes) > 0)
+		return err_set(e, ENOTSUP,
+			       "volumes: a sandbox of tier microvm can have "
+			       "none; use the drive");
 	json_array_foreach (spec->volumes, i, one) {
 		const struct volume *v;
 

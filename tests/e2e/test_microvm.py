@@ -153,6 +153,22 @@ class Machine(harness.Case):
         self.assertEqual(r.status, 400, r)
         self.assertIn("microvm", r.json["message"])
 
+    def test_what_it_cannot_do(self):
+        """Is refused with words, and nothing is half done."""
+        self.assertEqual(self.i.api("POST", "/v1/volumes", {
+            "name": "data", "size": "16M"}).status, 201)
+        for method, path, body in (
+                ("PATCH", f"/v1/sandboxes/{self.box}", {"memory": "128M"}),
+                ("POST", "/v1/sandboxes", {"tier": "microvm",
+                                           "volumes": ["data:/data"]}),
+                ("GET", f"/v1/diff?to={self.box}", None),
+                ("POST", "/v1/images/saved", {"snapshot": self.box})):
+            with self.subTest(path):
+                r = self.i.api(method, path, body)
+                self.assertEqual(r.json["error"], "not_supported", r)
+                self.assertIn("microvm", r.json["message"])
+        self.assertEqual(self.i.api("DELETE", "/v1/volumes/data").status, 204)
+
     def test_run_ends_with_its_machine(self):
         before = set(self.i.box_pids())
         p = self.i.cli("run", "--tier", "microvm", "--", "sh", "-c",
