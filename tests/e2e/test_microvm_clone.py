@@ -2,6 +2,7 @@
 """Machines of the tier microvm start as copies of one that was booted once,
 and are nobody's twin for it."""
 
+import fcntl
 import http.client
 import os
 import re
@@ -14,8 +15,9 @@ from harness import SLOW, wait_for
 
 BOOT = 120 * SLOW  # emulated, beside other tests
 # `make test-microvm` has more of them.
-CLONES = int(os.environ.get("MICROVM_CLONES", "3"))
-CYCLES = int(os.environ.get("MICROVM_CYCLES", "3"))
+MANY = os.environ.get("CARREL_TIER") == "microvm"
+CLONES = int(os.environ.get("MICROVM_CLONES", "20" if MANY else "3"))
+CYCLES = int(os.environ.get("MICROVM_CYCLES", "200" if MANY else "3"))
 # Large enough for what they do, and small: each is a copy of its memory.
 SPEC = {"tier": "microvm", "cpus": 2, "memory": "64M", "disk": "64M"}
 
@@ -72,9 +74,26 @@ class Clones(Case):
             self.assertEqual(lines[1], box[:12])
             seen |= set(lines[1:4])
         self.assertEqual(len(seen), 3 * len(boxes))
+        # What they start from cannot be changed by any of them.
+        for pid in self.i.box_pids():
+            for seals in self.seals(pid):
+                self.assertTrue(seals & fcntl.F_SEAL_WRITE)
+                self.assertTrue(seals & fcntl.F_SEAL_SEAL)
+        self.assertTrue(any(map(self.seals, self.i.box_pids())))
         # Their disks are their own, too.
         self.out(boxes[0], "echo mine > /home/user/f; sync")
         self.assertEqual(self.out(boxes[1], "ls /home/user"), "")
+
+    def seals(self, pid):
+        """Of the memory that a process has open."""
+        found = []
+        for fd in os.listdir(f"/proc/{pid}/fd"):
+            path = f"/proc/{pid}/fd/{fd}"
+            if os.readlink(path).startswith("/memfd:") and \
+                    "qemu" in harness.read(f"/proc/{pid}/comm"):
+                with open(path, "rb") as f:
+                    found.append(fcntl.fcntl(f, fcntl.F_GET_SEALS))
+        return found
 
     def test_at_once(self):
         """Many that start at the same time all answer."""
