@@ -231,8 +231,9 @@ bench-idle: all $(BENCH) ##     only its part with 1000 idle sandboxes
 FUZZ_SECONDS ?= 60
 FUZZ    := $(patsubst tests/fuzz/%_fuzz.c,%,$(wildcard tests/fuzz/*_fuzz.c))
 FUZZ_API := api relay # those that need the whole program
-# A file of which only a part is run: the rest need not be there.
-FUZZ_LD_record := -Wl,--unresolved-symbols=ignore-all
+# Files of which only a part is run: what the rest calls need not be there.
+FUZZ_LD_record := -no-pie -Wl,--unresolved-symbols=ignore-all
+FUZZ_LD_warden := $(FUZZ_LD_record)
 FUZZ_FLAGS_fuzz := -O1 -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all
 FUZZ_FLAGS_cov  := -O0 -fsanitize=fuzzer-no-link -fprofile-instr-generate -fcoverage-mapping
 FUZZ_LINK_fuzz  := -fsanitize=fuzzer,address,undefined

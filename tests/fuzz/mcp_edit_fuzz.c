@@ -50,6 +50,26 @@ static void try_clip(const char *p, size_t n, size_t half)
 	clip_done(&c);
 }
 
+/* Between quotes it is the text again, if it is one. */
+static void try_text(const char *p, size_t n)
+{
+	struct buf b = { 0 };
+	json_t *j;
+
+	if (str_is_utf8(p, n)) {
+		buf_puts(&b, "\"");
+		json_text_add(&b, p, n);
+		buf_puts(&b, "\"");
+		j = json_loadb(buf_data(&b), buf_len(&b),
+			       JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
+		assert(json_string_length(j) == n);
+		assert(memcmp(json_string_value(j), p, n) == 0);
+		json_decref(j);
+	}
+	assert(utf8_whole(p, n) <= n && utf8_rest(p, n) <= n);
+	buf_done(&b);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	const char *p = (const char *)data;
@@ -64,6 +84,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	(void)image_type(p + 2, size - 2);
 	(void)is_binary(p + 2, size - 2);
 	try_clip(p + 2, size - 2, data[1]);
+	try_text(p + 2, size - 2);
 	if (*from) {
 		try_edit(p + 2 + n, size - 2 - n, from, false);
 		try_edit(p + 2 + n, size - 2 - n, from, true);
