@@ -43,8 +43,9 @@ static void look_at_rules(struct about *q, const json_t *rules)
 	const json_t *v;
 	size_t i;
 
-	json_array_foreach (rules, i, v)
+	json_array_foreach (rules, i, v) {
 		buf_printf(&text, "%s\n", json_string_value(v));
+	}
 	if (buf_len(&text) > 0)
 		look_at(q, "of its own rules", buf_str(&text));
 }
