@@ -423,9 +423,10 @@ static int prepare(struct box *b, struct err *e)
 	if (volumes_check(w, s, e) < 0)
 		return -e->code;
 	if (!s->from[0]) {
-		fd = store_volume_new(&w->store, s->id,
-				      WALL(QUOTA) ? s->disk_bytes : 1ULL << 50,
-				      s->flags & LAUNCH_ALLOW_MISSING_DISK, e);
+		const struct disk_spec disk = disk_of(s);
+
+		fd = store_volume_new(&w->store, s->id, disk.bytes,
+				      disk.allow_unlimited, e);
 		if (fd < 0)
 			return fd;
 		close(fd);

@@ -393,9 +393,12 @@ static void clone_free(struct deferred *d)
 
 struct disk_spec disk_of(const struct launch_spec *s)
 {
+	uint64_t bytes =
+		s->flags & LAUNCH_MICROVM ? vm_volume_bytes(s) : s->disk_bytes;
+
 	return (struct disk_spec){
 		.id = s->id,
-		.bytes = WALL(QUOTA) ? s->disk_bytes : 1ULL << 50,
+		.bytes = WALL(QUOTA) ? bytes : 1ULL << 50,
 		.allow_unlimited = s->flags & LAUNCH_ALLOW_MISSING_DISK,
 	};
 }

@@ -60,6 +60,11 @@ uint64_t vm_ram_bytes(const struct launch_spec *s)
 	return (s->mem_bytes + VM_KERNEL_BYTES + mib - 1) / mib * mib;
 }
 
+uint64_t vm_volume_bytes(const struct launch_spec *s)
+{
+	return s->disk_bytes + VM_STATES * vm_ram_bytes(s);
+}
+
 static void machine(struct vm_command *c, const struct vm_host *h,
 		    const struct launch_spec *s)
 {

@@ -23,6 +23,9 @@ enum {
 	VM_KERNEL_BYTES = 64 << 20,
 	VM_QEMU_BYTES = 192 << 20,
 	VM_PIDS = 64, /* threads of QEMU */
+	/* So many snapshots with all of its memory have room beside what is
+	 * on its disk. */
+	VM_STATES = 8,
 };
 
 /* Opened once. */
@@ -77,6 +80,8 @@ int vm_host_open(struct vm_host *h, struct err *e) MUST_CHECK;
 /* The groups' limits of a VM with this spec. */
 struct cgroup_limits vm_limits(const struct launch_spec *s);
 uint64_t vm_ram_bytes(const struct launch_spec *s);
+/* What its volume may hold: the disk, and its memory in some snapshots. */
+uint64_t vm_volume_bytes(const struct launch_spec *s);
 /* Everything stays the caller's. The part is finished, its groups have their
  * limits. */
 int vm_start(const struct vm_host *h, const struct launch_spec *s,
