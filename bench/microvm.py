@@ -1,8 +1,12 @@
 """How fast machines of the tier microvm start: booted, cloned, cloned ahead,
 restored; what a snapshot stops them for, and what an idle one costs."""
 
+import array
+import json
 import os
+import socket
 import statistics
+import tempfile
 import threading
 import time
 
@@ -87,8 +91,11 @@ def cold(i, log):
 
 
 def anonymous(i):
-    """Of one QEMU whose guest does nothing."""
-    _, _, box = start(i, SPEC)
+    """Of one QEMU whose guest answers, and was asked for nothing yet."""
+    r = i.api("POST", "/v1/sandboxes", SPEC, timeout=300)
+    if r.status != 201:
+        raise RuntimeError(f"create: {r}")
+    box = r.json["id"]
     time.sleep(2)
     with open(f"/proc/{i.box_pids()[0]}/smaps_rollup") as f:
         kib = next(int(x.split()[1]) for x in f if x.startswith("Anonymous:"))
@@ -96,8 +103,55 @@ def anonymous(i):
     return kib / 1024
 
 
+class Monitor:
+    """QEMU's own, spoken to as the warden does."""
+
+    def __init__(self, i, box):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(120)
+        self.sock.connect(f"{i.run_dir}/box/{box}/qmp.sock")
+        self.lines = self.sock.makefile()
+        self.lines.readline()
+        self.run("qmp_capabilities")
+
+    def run(self, command, fd=None, **arguments):
+        rights = [] if fd is None else [
+            (socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [fd]))]
+        self.sock.sendmsg([json.dumps({"execute": command,
+                                       "arguments": arguments}).encode()], rights)
+        while True:
+            answer = json.loads(self.lines.readline())
+            if "error" in answer:
+                raise RuntimeError(f"{command}: {answer['error']}")
+            if "return" in answer:
+                return answer["return"]
+
+    def close(self):
+        self.lines.close()
+        self.sock.close()
+
+
+def full_save(i, box):
+    """As long as QEMU takes to write all of the machine into a file."""
+    q = Monitor(i, box)
+    with tempfile.TemporaryFile(dir=i.dir) as f:
+        q.run("migrate-set-parameters", **{"max-bandwidth": 8 << 30})
+        q.run("stop")
+        began = time.monotonic()
+        q.run("getfd", fd=f.fileno(), fdname="all")
+        q.run("migrate", uri="fd:all")
+        while (status := q.run("query-migrate")["status"]) != "completed":
+            if status in ("failed", "cancelled"):
+                raise RuntimeError(f"full save: {status}")
+            time.sleep(0.001)
+        took = time.monotonic() - began
+    q.close()
+    return took
+
+
 def snapshots(i):
-    """(pause, restore until first output) with memory that was written."""
+    """(pause, full save, restore until first output) of a machine with memory
+    that was written."""
     _, _, box = start(i, SPEC)
     first_output(i, box, ["sh", "-c", f"head -c {DIRTY} /dev/urandom > /dev/shm/x"])
     pauses, restores = [], []
@@ -106,11 +160,17 @@ def snapshots(i):
         if r.status != 201:
             raise RuntimeError(f"snapshot: {r}")
         pauses.append(r.json["pause_us"] / 1e6)
-        _, out, again = start(i, {"snapshot": r.json["id"]})
-        restores.append(out)
+        began = time.monotonic()
+        r = i.api("POST", f"/v1/sandboxes/{r.json['id']}/fork", {}, timeout=300)
+        if r.status != 201:
+            raise RuntimeError(f"fork of a snapshot: {r}")
+        again = r.json["sandboxes"][0]["id"]
+        first_output(i, again)
+        restores.append(time.monotonic() - began)
         i.rm(again)
+    whole = full_save(i, box)
     i.rm(box)
-    return statistics.median(pauses), statistics.median(restores)
+    return statistics.median(pauses), whole, statistics.median(restores)
 
 
 def forks(i):
@@ -150,7 +210,8 @@ def part(say, judge):
         start(i, SPEC)  # its template
         clone = tried(say, "clone", many, i, TIMES) or (None, None)
         anon = tried(say, "memory", anonymous, i)
-        pause, restore = tried(say, "snapshot", snapshots, i) or (None, None)
+        pause, whole, restore = tried(say, "snapshot", snapshots, i) or \
+            (None, None, None)
         fork = tried(say, "fork", forks, i)
     with harness.Instance(**conf, spares=2, tier="microvm", cpus=2) as i:
         start(i, SPEC)
@@ -160,6 +221,7 @@ def part(say, judge):
                         ("made ahead, answers", ahead[0]),
                         ("made ahead, first output", ahead[1]),
                         ("snapshot, pause", pause),
+                        ("full save by QEMU", whole),
                         ("restored, first output", restore),
                         (f"fork of {FORKS}, all answer", fork)):
         if value is not None:
@@ -171,5 +233,6 @@ def part(say, judge):
     judge("clone until first output, of a cold boot", ratio(clone[1], boot), 0.12)
     judge("made ahead until first output, of a cold boot",
           ratio(ahead[1], boot), 0.08)
+    judge("pause of a snapshot, of a full save", ratio(pause, whole), 0.1)
     judge("restored until first output, of a cold boot", ratio(restore, boot), 0.15)
     judge("anonymous memory of an idle clone, emulated", anon, 25, "MiB")

@@ -265,10 +265,12 @@ static int take_words(struct fork *f, json_t *j, struct err *e)
 		return err_set(e, EINVAL,
 			       "name: not 1 to 63 of a-z, 0-9 and -");
 	spec = json_object_get(j, "spec");
-	if (json_object_get(spec, "name") || json_object_get(spec, "image"))
-		return err_set(e, EINVAL,
-			       "spec: a fork has the image of what it is of, "
-			       "and its name is 'name'");
+	if (json_object_get(spec, "name") || json_object_get(spec, "image") ||
+	    json_object_get(spec, "tier"))
+		return err_set(
+			e, EINVAL,
+			"spec: a fork has the image and the tier of what "
+			"it is of, and its name is 'name'");
 	if (spec)
 		r = spec_from_json(&f->spec, spec, e);
 	if (r == 0)

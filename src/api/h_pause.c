@@ -105,7 +105,8 @@ static void change_body(struct http_conn *c, char *body, size_t n, void *owner)
 		s = box_find(a, &ch->call.who, ch->call.arg[0], &e);
 	/* What a microVM has in memory is kept on disk, and it goes on there.
 	 */
-	if (s && !ch->resume && (disk_only || spec_is_vm(&s->spec)) &&
+	if (s && !ch->resume &&
+	    (disk_only || (spec_is_vm(&s->spec) && s->state != BOX_PAUSED)) &&
 	    suspend(ch, s, disk_only, &e) == 0)
 		return;
 	if (e.code) {

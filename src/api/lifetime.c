@@ -107,14 +107,16 @@ static void fall_asleep(struct sandbox *s, const char *action, const char *why)
 		box_pause_because(s, why);
 		return;
 	}
-	if (box_suspend(s, !pause, NULL, &e) < 0)
+	if (box_suspend(s, !pause, NULL, &e) < 0) {
+		box_touch(s);
 		log_warn("sandbox=%s %s, trying again", s->id, e.msg);
-	else
+	} else {
 		audit_add(s->api,
 			  &(struct audit){
 				  .type = "sandbox.suspend",
 				  .box = s,
 				  .data = json_pack("{s:s}", "reason", why) });
+	}
 }
 
 /* Now, or when it is in a state for it. */

@@ -206,6 +206,7 @@ static void on_launch(struct warden_call *c, const struct warden_rep *rep,
 		err_set(&e, EIO, "the sandbox ended while it was starting");
 		not_launched(s, &e);
 	} else {
+		s->kvm = rep->launch.flags & LAUNCH_KVM;
 		up(s);
 	}
 }
@@ -324,6 +325,7 @@ static void on_disk(struct snapshot_take *t, struct snapshot *disk,
 	struct err e = { 0 };
 
 	if (!disk) {
+		box_touch(s); /* who is idle is not asked again at once */
 		finish(s, why);
 		return;
 	}

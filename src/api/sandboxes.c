@@ -683,7 +683,7 @@ static int load_row(void *arg, const struct sandbox_row *row)
 	json_t *j = json_loads(row->spec, JSON_REJECT_DUPLICATES, NULL);
 	int r;
 
-	spec_defaults(&spec, &a->conf);
+	spec_kept(&spec, &a->conf);
 	r = j ? spec_from_json(&spec, j, &e) : -EINVAL;
 	json_decref(j);
 	if (r < 0 || !id_valid(row->id) || !id_valid(row->image_id) ||

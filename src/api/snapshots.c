@@ -179,7 +179,7 @@ int snapshot_spec(const struct snapshot *snap, struct spec *out, struct err *e)
 	json_t *j = snap->spec ? json_loads(snap->spec, 0, NULL) : NULL;
 	int r;
 
-	spec_defaults(out, &snap->api->conf);
+	spec_kept(out, &snap->api->conf);
 	r = spec_from_json(out, j, e);
 	json_decref(j);
 	*out->name = '\0';

@@ -93,8 +93,8 @@ static void launch_spare(struct api *a)
 	if (!img)
 		return;
 	spec_defaults(&spec, &a->conf);
-	if (!missing(a, false))
-		snprintf(spec.tier, sizeof(spec.tier), "microvm");
+	snprintf(spec.tier, sizeof(spec.tier), "%s",
+		 missing(a, false) ? "container" : "microvm");
 	if (!box_launch(a, DEFAULT_PROJECT, &spec, img->id, BOX_SPARE, &e))
 		log_warn("no spare: %s", e.msg);
 }

@@ -19,7 +19,7 @@
 #include "guest/guest.h"
 #include "wire/frame.h"
 
-enum { PIECE = 64 * 1024, HELD_MAX = 256 * 1024 };
+enum { PIECE = 64 * 1024, HELD_MAX = 256 * 1024, LOOK_MS = 500 };
 
 struct bridge {
 	int port_fd, agent_fd, change_fd;
@@ -169,7 +169,11 @@ int bridge_run(struct guest *g, struct err *e)
 			{ .fd = g->box.pid_fd, .events = POLLIN },
 		};
 
-		if (poll(p, sizeof(p) / sizeof(p[0]), -1) < 0 && errno != EINTR)
+		/* A machine that was just restored may not be told of who
+		 * came: while nobody is there it looks by itself. */
+		if (poll(p, sizeof(p) / sizeof(p[0]),
+			 b.agent_fd < 0 ? LOOK_MS : -1) < 0 &&
+		    errno != EINTR)
 			return err_sys(e, "poll");
 		if (p[3].revents)
 			return 0;

@@ -123,6 +123,7 @@ static void seek(struct mux *m)
 		abort(); /* it never fails for so little */
 	set_state(m, MUX_SEEK);
 	cut_all(m);
+	door_fill(&m->out);
 	sync_say(m, m->host ? DOOR_HELLO : DOOR_HEARD);
 	if (m->host)
 		timer_set(m->loop, &m->hello, HELLO_MS, on_hello);

@@ -283,6 +283,12 @@ void spec_defaults(struct spec *s, const struct conf *c)
 		 c->allow_missing);
 }
 
+void spec_kept(struct spec *s, const struct conf *c)
+{
+	spec_defaults(s, c);
+	snprintf(s->tier, sizeof(s->tier), "container");
+}
+
 static void disown(struct spec *s)
 {
 	s->env = s->labels = s->ports = s->start = s->files = NULL;

@@ -122,6 +122,8 @@ struct spec_field {
 
 extern const struct spec_field spec_fields[]; /* ends at name NULL */
 
+/* For what was kept: what a row does not say yet was so when it was written. */
+void spec_kept(struct spec *s, const struct conf *c);
 void spec_defaults(struct spec *s, const struct conf *c);
 void spec_done(struct spec *s);
 /* `from` has nothing of its own afterwards. */

@@ -25,6 +25,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "sandbox/walls.h"
+#include "warden/vm.h"
 #include "warden/warden.h"
 
 enum { RETRY_MS = 2, SHORT_MS = 200 };
@@ -93,11 +94,13 @@ static void box_free(struct deferred *d)
 int box_remove_run_dir(struct warden *w, const char *id)
 {
 	static const char *const files[] = {
-		"agent.sock",    "agent.sock.new",   "record",
-		"control.sock",  "control.sock.new", "door.sock",
-		"door.sock.new", "qmp.sock",         "qmp.sock.new",
-		"console",       "relay.sock",       "relay.sock.new",
-		"template",
+		"agent.sock",       "agent.sock.new",
+		"record",           "control.sock",
+		"control.sock.new", "door.sock",
+		"door.sock.new",    "qmp.sock",
+		"qmp.sock.new",     "console",
+		"relay.sock",       "relay.sock.new",
+		"template",         "shape",
 	};
 	AUTO_CLOSE int fd = openat(
 		w->box_fd, id, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -161,8 +164,12 @@ static int give_disk_back(struct box *b)
 	struct store *s = &b->w->store;
 	struct err e = { 0 };
 	bool kept = is_kept(b);
-	int r = kept ? store_volume_keep(s, b->spec.id, &e)
-		     : store_volume_discard(s, b->spec.id, &e);
+	int r;
+
+	if (kept)
+		vm_disk_kept(b->w, b->spec.id);
+	r = kept ? store_volume_keep(s, b->spec.id, &e)
+		 : store_volume_discard(s, b->spec.id, &e);
 
 	if (r < 0 && is_short(e.code))
 		return r;

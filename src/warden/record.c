@@ -17,6 +17,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "warden/vm.h"
 #include "warden/warden.h"
 
 enum { RECORD_VERSION = 4, LEFTOVER_MS = 2000 };
@@ -245,6 +246,7 @@ static int clear_volumes(struct warden *w, struct err *e)
 
 		if (box_find(w, id))
 			continue;
+		vm_disk_kept(w, id);
 		if (store_volume_keep(&w->store, id, &none) == 0) {
 			log_info("sandbox=%s has ended, its disk is kept", id);
 			continue;

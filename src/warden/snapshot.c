@@ -145,6 +145,7 @@ static void snap_free(struct deferred *d)
 	auto_close(&t->tree_fd);
 	auto_close(&t->of.template_fd);
 	auto_close(&t->of.process_fd);
+	auto_close(&t->of.run_fd);
 	free(t);
 }
 
@@ -307,8 +308,11 @@ static int start_vm(struct snap *t, struct err *e)
 	t->of.process_fd = vm_process_open(b, e);
 	if (t->of.process_fd < 0)
 		return t->of.process_fd;
+	t->of.run_fd = vm_run_open(b, e);
+	if (t->of.run_fd < 0)
+		return t->of.run_fd;
 	t->of.disk_only = t->spec.flags & SNAPSHOT_DISK_ONLY;
-	vm_key(&b->w->vm, &b->spec, t->key);
+	vm_shape_of(b, t->of.run_fd, t->key);
 	t->of.key = t->key;
 	/* Without it the memory is read from QEMU. */
 	if (*b->template && !t->of.disk_only)
@@ -371,7 +375,7 @@ void box_snapshot(struct box *b, const struct snapshot_spec *s,
 			       .err_fd = -1 };
 	t->spec = *s;
 	t->group_fd = t->tree_fd = -1;
-	t->of.template_fd = t->of.process_fd = -1;
+	t->of.template_fd = t->of.process_fd = t->of.run_fd = -1;
 	t->turn.start = snap_start;
 	t->turn.over = snap_over;
 	turn_take(b, &t->turn, wt);

@@ -501,9 +501,13 @@ static int wait_for(struct template *t, struct base_wait *wait, struct err *e)
 	return 0;
 }
 
-static bool is_ready(const struct template *t)
+/* Then it stays so until who asked has come to use it. */
+static bool is_ready(struct template *t)
 {
-	return t->ram_fd >= 0 && !is_busy(t);
+	if (t->ram_fd < 0 || is_busy(t))
+		return false;
+	timer_set(&t->w->loop, &t->idle, IDLE_MS, unload);
+	return true;
 }
 
 int template_wait(struct box *b, struct err *e)
@@ -551,14 +555,21 @@ int template_wait_memory(struct box *b, int tree_fd, struct err *e)
 	struct warden *w = b->w;
 	struct template *t;
 	char name[ID_CAP];
+	struct stat st;
 
 	if (fd < 0)
 		return err_sys(e, "open the memory of snapshot %s",
 			       b->spec.from);
+	if (fstat(fd, &st) < 0 ||
+	    (uint64_t)st.st_size != vm_ram_bytes(&b->spec))
+		return err_set(e, EPROTO,
+			       "the memory of snapshot %s is of another size",
+			       b->spec.from);
 	if (state_memory_name(fd, name, e) < 0)
 		return -e->code;
 	vm_key(&w->vm, &b->spec, b->template);
-	if (is_memory_of(w, b->template, name))
+	/* One that is there: another one of its shape would not do. */
+	if (find(w, b->template) && is_memory_of(w, b->template, name))
 		return template_wait(b, e);
 	list_init(&b->base.node);
 	memcpy(b->template, name, sizeof(name));

@@ -24,6 +24,7 @@
 #include "sandbox/vm/control.h"
 #include "sandbox/vm/qmp.h"
 #include "sandbox/vm/ram.h"
+#include "sandbox/vm/shape.h"
 #include "sandbox/vm/state.h"
 #include "store/share.h"
 #include "warden/vm.h"
@@ -32,6 +33,7 @@ enum { CONSOLE_MAX = 4096, READ_MAX = 4096, TOLD_MAX = 160 };
 
 #define CONSOLE "console"
 #define TEMPLATE "template" /* a link: which one it started as */
+#define SHAPE "shape"       /* another: what it can go on in */
 
 struct vm {
 	struct warden *w;
@@ -270,7 +272,7 @@ int vm_qmp_connect(const struct warden *w, const char *id, struct err *e)
 
 	snprintf(path, sizeof(path), "/proc/self/fd/%d/%.*s/qmp.sock",
 		 w->box_fd, ID_LEN, id);
-	fd = unix_connect(path, SOCK_STREAM);
+	fd = unix_connect(path, SOCK_STREAM | SOCK_NONBLOCK);
 	return fd < 0 ? err_set(e, -fd, "reach QEMU: %s", strerror(-fd)) : fd;
 }
 
@@ -414,7 +416,7 @@ static int open_disk(struct box *b, struct err *e)
 	fd = openat(tree_fd, "disk", O_RDWR | O_NOFOLLOW | O_CLOEXEC);
 	if (fd >= 0)
 		return take_fd(&fd);
-	if (errno != ENOENT)
+	if (errno != ENOENT || b->spec.from[0])
 		return err_sys(e, "open the disk");
 	fd = openat(tree_fd, "disk.new",
 		    O_RDWR | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
@@ -507,9 +509,24 @@ static int open_memory(struct box *b, struct vm_files *f, struct err *e)
 /* For the next warden. */
 static int note_template(const struct box *b, int dir_fd, struct err *e)
 {
-	if (*b->template && symlinkat(b->template, dir_fd, TEMPLATE) < 0)
+	char key[ID_CAP];
+
+	vm_key(&b->w->vm, &b->spec, key);
+	if ((*b->template && symlinkat(b->template, dir_fd, TEMPLATE) < 0) ||
+	    symlinkat(key, dir_fd, SHAPE) < 0)
 		return err_sys(e, "note the template");
 	return 0;
+}
+
+void vm_shape_of(const struct box *b, int run_fd, char key[ID_CAP])
+{
+	char text[ID_CAP] = "";
+
+	if (readlinkat(run_fd, SHAPE, text, sizeof(text) - 1) == ID_LEN &&
+	    id_valid(text))
+		memcpy(key, text, sizeof(text));
+	else
+		vm_key(&b->w->vm, &b->spec, key);
 }
 
 static void files_close(struct vm_files *f)

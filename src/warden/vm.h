@@ -44,6 +44,12 @@ uint32_t template_flags(const struct template *t);
 /* Has what it started with loaded when its snapshot has memory, that this host
  * can go on with: b->goes_on. As template_wait(). */
 int vm_state_wait(struct box *b, struct err *e) MUST_CHECK;
+/* The shape that it was started with; a newer QEMU may be there by now. */
+void vm_shape_of(const struct box *b, int run_fd, char key[ID_CAP]);
+/* Its run directory: who has it reaches no other machine of that id. */
+int vm_run_open(const struct box *b, struct err *e) MUST_CHECK;
+/* A disk that is kept has no memory beside it that fits. */
+void vm_disk_kept(struct warden *w, const char *id);
 /* The directory of its QEMU in /proc. Not in a child: there its number may be
  * somebody else's by then. */
 int vm_process_open(const struct box *b, struct err *e) MUST_CHECK;

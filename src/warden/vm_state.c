@@ -18,7 +18,7 @@
 struct state_of vm_state_of(const struct box *b, int tree_fd)
 {
 	return (struct state_of){
-		.box_fd = b->w->box_fd,
+		.run_fd = -1,
 		.tree_fd = tree_fd,
 		.template_fd = -1,
 		.process_fd = -1,
@@ -26,6 +26,23 @@ struct state_of vm_state_of(const struct box *b, int tree_fd)
 		.id = b->spec.id,
 		.hostname = b->spec.hostname,
 	};
+}
+
+int vm_run_open(const struct box *b, struct err *e)
+{
+	int fd = openat(b->w->box_fd, b->spec.id,
+			O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+	return fd < 0 ? err_sys(e, "open its run directory") : fd;
+}
+
+void vm_disk_kept(struct warden *w, const char *id)
+{
+	struct err e = { 0 };
+	AUTO_CLOSE int tree_fd = store_volume_read(&w->store, id, &e);
+
+	if (tree_fd >= 0 && state_drop(tree_fd, &e) < 0)
+		log_err("sandbox=%s %s", id, e.msg);
 }
 
 int vm_process_open(const struct box *b, struct err *e)
@@ -79,27 +96,41 @@ int vm_state_wait(struct box *b, struct err *e)
 int vm_state_load(const struct box *b, int process_fd, struct err *e)
 {
 	AUTO_CLOSE int tree_fd = store_volume_read(&b->w->store, b->spec.id, e);
+	AUTO_CLOSE int run_fd = -1;
 	struct state_of of;
 
 	if (tree_fd < 0)
 		return tree_fd;
+	run_fd = vm_run_open(b, e);
+	if (run_fd < 0)
+		return run_fd;
 	of = vm_state_of(b, tree_fd);
 	of.process_fd = process_fd;
+	of.run_fd = run_fd;
 	return state_load(&of, e);
 }
 
 /* --- whatever was done to it --- */
 
+/* Takes its turn, so that nobody is at it who has it stand still; what fails is
+ * tried again as long as it runs. */
 struct wake {
+	struct turn turn;
 	struct job job;
 	struct launch_spec spec;
 	struct state_of of;
+	struct timer again;
 	struct deferred gone;
 };
 
+enum { AGAIN_MS = 1000 };
+
 static void wake_free(struct deferred *d)
 {
-	free(container_of(d, struct wake, gone));
+	struct wake *k = container_of(d, struct wake, gone);
+
+	auto_close(&k->of.run_fd);
+	free(k);
 }
 
 static int wake_work(struct job *j, struct err *e)
@@ -111,11 +142,42 @@ static int wake_work(struct job *j, struct err *e)
 
 static void wake_done(struct job *j, const struct err *e)
 {
-	struct wake *k = container_of(j, struct wake, job);
+	turn_end(&container_of(j, struct wake, job)->turn, e);
+}
 
-	if (e->code)
-		log_warn("sandbox=%s does not go on: %s", k->spec.id, e->msg);
-	loop_defer(&j->w->loop, &k->gone, wake_free);
+static int wake_start(struct turn *t, struct err *e)
+{
+	struct wake *k = container_of(t, struct wake, turn);
+
+	if (t->box->paused) { /* again, by then */
+		turn_end(t, e);
+		return 0;
+	}
+	return job_start(&k->job, e);
+}
+
+static void wake_again(struct timer *t)
+{
+	struct wake *k = container_of(t, struct wake, again);
+	struct box *b = box_find(k->job.w, k->spec.id);
+
+	if (b && b->state == BOX_RUNNING)
+		vm_go_on(b);
+	loop_defer(&k->job.w->loop, &k->gone, wake_free);
+}
+
+static void wake_over(struct turn *t, const struct err *e)
+{
+	struct wake *k = container_of(t, struct wake, turn);
+	bool ended = !t->box;
+
+	if (e->code && !ended) {
+		log_warn("sandbox=%s does not go on: %s, trying again",
+			 k->spec.id, e->msg);
+		timer_set(&k->job.w->loop, &k->again, AGAIN_MS, wake_again);
+		return;
+	}
+	loop_defer(&k->job.w->loop, &k->gone, wake_free);
 }
 
 void vm_go_on(struct box *b)
@@ -127,14 +189,14 @@ void vm_go_on(struct box *b)
 	k->of = vm_state_of(b, -1);
 	k->of.id = k->spec.id;
 	k->of.hostname = k->spec.hostname;
+	k->of.run_fd = vm_run_open(b, &e);
 	k->job = (struct job){ .w = b->w,
 			       .work = wake_work,
 			       .done = wake_done,
 			       .urgent = true,
 			       .pid_io.fd = -1,
 			       .err_fd = -1 };
-	if (job_start(&k->job, &e) < 0) {
-		log_err("sandbox=%s does not go on: %s", b->spec.id, e.msg);
-		free(k);
-	}
+	k->turn.start = wake_start;
+	k->turn.over = wake_over;
+	turn_take(b, &k->turn, NULL);
 }

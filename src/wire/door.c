@@ -65,6 +65,14 @@ void door_sync_put(struct buf *out, enum door_step step,
 	buf_add(out, &s, sizeof(s));
 }
 
+void door_fill(struct buf *out)
+{
+	static const char nothing[sizeof(struct door_head) + DOOR_DATA_MAX +
+				  sizeof(uint32_t)];
+
+	buf_add(out, nothing, sizeof(nothing));
+}
+
 bool door_sync_get(struct buf *in, struct door_sync *s)
 {
 	for (;;) {

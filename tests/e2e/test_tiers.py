@@ -55,6 +55,14 @@ class Required(harness.Case):
             self.assertEqual(r.status, 400, r)
             self.assertIn("line 2", r.json["message"])
 
+    def test_fork_stays_what_it_is(self):
+        """A disk of one tier is nothing to the other."""
+        box = self.i.create()
+        r = self.i.api("POST", f"/v1/sandboxes/{box}/fork",
+                       {"spec": {"tier": "microvm"}})
+        self.assertEqual(r.status, 400, r)
+        self.assertIn("tier", r.json["message"])
+
     def test_project(self):
         key = self.i.api("POST", "/v1/keys", {"name": "w", "project": "walled",
                                               "scope": "admin"})

@@ -144,7 +144,7 @@ class Snapshots(State):
         box, snap = self.link.launch(self.image), new_id()
         for name, what, flags, copies, code in (
                 (box, "", 0, 0, EINVAL), ("", snap, 0, 0, EINVAL),
-                (box, "../../box", 0, 0, EINVAL), (box, snap, 2, 0, EINVAL),
+                (box, "../../box", 0, 0, EINVAL), (box, snap, 4, 0, EINVAL),
                 (box, snap, 0, 101, EINVAL), (new_id(), snap, 0, 0, ESRCH)):
             with self.assertRaises(Refused) as r:
                 self.link.call(SNAPSHOT, name, cap(what, 28) +

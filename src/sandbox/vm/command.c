@@ -133,7 +133,10 @@ static void devices(struct vm_command *c)
 	opt(c, "-blockdev",
 	    "driver=raw,node-name=disk,discard=unmap,file.driver=file,"
 	    "file.filename=/dev/fdset/2,file.locking=off");
-	opt(c, "-device", "virtio-blk-device,drive=disk");
+	/* A full disk is the guest's affair: QEMU would stop it, and nobody
+	 * would have it go on. */
+	opt(c, "-device",
+	    "virtio-blk-device,drive=disk,werror=report,rerror=report");
 }
 
 /* What the guest's kernel and its first process are told. */

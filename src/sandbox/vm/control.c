@@ -20,7 +20,7 @@ int control_open(int box_fd, const char *id, struct err *e)
 
 	snprintf(path, sizeof(path), "/proc/self/fd/%d/%.*s/control.sock",
 		 box_fd, ID_LEN, id);
-	fd = unix_connect(path, SOCK_STREAM);
+	fd = unix_connect(path, SOCK_STREAM | SOCK_NONBLOCK);
 	return fd < 0 ? err_set(e, -fd, "reach the machine: %s", strerror(-fd))
 		      : fd;
 }
@@ -102,8 +102,11 @@ static int ask(int fd, struct guest_req *q, uint64_t most_ms, struct err *e)
 	if (send(fd, q, sizeof(*q), MSG_NOSIGNAL | MSG_DONTWAIT) !=
 	    (ssize_t)sizeof(*q))
 		return err_set(e, ECONNRESET, "the machine has ended");
-	if (read_rep(fd, &p, until_ms, e) < 0)
-		return -e->code;
+	/* What was asked for before, in vain, may be answered now. */
+	do
+		if (read_rep(fd, &p, until_ms, e) < 0)
+			return -e->code;
+	while (p.magic == GUEST_MAGIC && p.seq != q->seq);
 	return control_check(q, &p, e);
 }
 

@@ -156,6 +156,7 @@ static int run(struct qmp *q, const char *command, const char *arguments,
 
 	if (len < 0 || (size_t)len >= sizeof(line))
 		return err_set(e, E2BIG, "a command for QEMU is too long");
+	q->until = clock_boot_ms() + q->limit_ms;
 	if (send_all(q, line, (size_t)len, fd, e) < 0 ||
 	    answer_line(q, QMP_RETURN, text, TEXT_MAX, e) < 0)
 		return err_wrap(e, "%s", command);
@@ -181,6 +182,7 @@ int qmp_open(struct qmp *q, int fd, unsigned limit_ms, struct err *e)
 	char text[TEXT_MAX];
 
 	q->fd = fd;
+	q->limit_ms = limit_ms;
 	q->until = clock_boot_ms() + limit_ms;
 	q->have = q->line = 0;
 	if (answer_line(q, QMP_GREETING, text, sizeof(text), e) < 0)
@@ -206,9 +208,10 @@ int qmp_save_devices(struct qmp *q, int file_fd, struct err *e)
 static int await_running(struct qmp *q, struct err *e)
 {
 	enum { STEP_US = 500 };
+	const uint64_t until = clock_boot_ms() + q->limit_ms;
 	char text[TEXT_MAX];
 
-	for (;;) {
+	while (clock_boot_ms() < until) {
 		if (run(q, "query-status", NULL, -1, text, e) < 0)
 			return -e->code;
 		if (strcmp(text, "running") == 0)
@@ -218,6 +221,7 @@ static int await_running(struct qmp *q, struct err *e)
 			return err_set(e, EIO, "QEMU is %s", text);
 		usleep(STEP_US);
 	}
+	return err_set(e, ETIMEDOUT, "QEMU does not run");
 }
 
 int qmp_load_devices(struct qmp *q, int file_fd, struct err *e)

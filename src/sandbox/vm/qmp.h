@@ -15,14 +15,16 @@ enum { QMP_LINE_MAX = 16 * 1024, QMP_STATUS_CAP = 24 };
 
 struct qmp {
 	int fd;
-	uint64_t until; /* clock_boot_ms() */
-	size_t have;    /* of `in`: bytes that were read... */
-	size_t line;    /* ...and how many of them are the line told last */
+	unsigned limit_ms; /* for each answer */
+	uint64_t until;    /* clock_boot_ms() */
+	size_t have;       /* of `in`: bytes that were read... */
+	size_t line;       /* ...and how many of them are the line told last */
 	char in[QMP_LINE_MAX];
 };
 
-/* Waits for its greeting. `fd` is connected, non-blocking or not, and stays
- * the caller's. ETIMEDOUT also of everything that follows. */
+/* Waits for its greeting. `fd` is connected and does not block: who does not
+ * read is not waited for. It stays the caller's. ETIMEDOUT also of everything
+ * that follows. */
 int qmp_open(struct qmp *q, int fd, unsigned limit_ms,
 	     struct err *e) MUST_CHECK;
 /* A command without arguments, or with these (JSON of an object). */

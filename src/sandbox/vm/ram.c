@@ -115,13 +115,24 @@ int ram_find(int process_fd, uint64_t bytes, struct ram_map *m, struct err *e)
 
 int ram_open(const struct ram_map *m, struct err *e)
 {
+	const int all =
+		F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
 	char path[64];
+	struct stat st;
 	int fd;
 
 	snprintf(path, sizeof(path), "map_files/%" PRIx64 "-%" PRIx64, m->at,
 		 m->at + m->bytes);
 	fd = openat(m->process_fd, path, O_RDONLY | O_CLOEXEC);
-	return fd < 0 ? err_sys(e, "open the memory of QEMU") : fd;
+	if (fd < 0)
+		return err_sys(e, "open the memory of QEMU");
+	/* The one that we gave it cannot change. */
+	if (fstat(fd, &st) < 0 || (uint64_t)st.st_size != m->bytes ||
+	    (fcntl(fd, F_GET_SEALS) & all) != all) {
+		close(fd);
+		return err_set(e, EPROTO, "QEMU has other memory than it got");
+	}
+	return fd;
 }
 
 /* --- saving --- */

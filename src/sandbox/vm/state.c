@@ -58,9 +58,8 @@ static int qmp_reach(const struct state_of *of, struct qmp *q, struct err *e)
 	char path[96];
 	int fd;
 
-	snprintf(path, sizeof(path), "/proc/self/fd/%d/%.*s/qmp.sock",
-		 of->box_fd, ID_LEN, of->id);
-	fd = unix_connect(path, SOCK_STREAM);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d/qmp.sock", of->run_fd);
+	fd = unix_connect(path, SOCK_STREAM | SOCK_NONBLOCK);
 	if (fd < 0)
 		return err_set(e, -fd, "reach QEMU: %s", strerror(-fd));
 	if (qmp_open(q, fd, QMP_MS, e) < 0) {
@@ -68,6 +67,11 @@ static int qmp_reach(const struct state_of *of, struct qmp *q, struct err *e)
 		return -e->code;
 	}
 	return fd;
+}
+
+static int control_reach(const struct state_of *of, struct err *e)
+{
+	return control_open(of->run_fd, ".", e);
 }
 
 static int wake(const struct state_of *of, int control_fd, uint32_t flags,
@@ -174,11 +178,12 @@ int state_save_begin(struct state_save *s, const struct state_of *of,
 	if (state_drop(of->tree_fd, e) < 0 ||
 	    (!of->disk_only && save_changed(s, e) < 0))
 		return -e->code;
-	s->control_fd = control_open(of->box_fd, of->id, e);
-	if (s->control_fd < 0)
-		return s->control_fd;
+	/* In this order, as everybody does: each line is for one at a time. */
 	s->qmp_fd = qmp_reach(of, &s->qmp, e);
-	return s->qmp_fd < 0 ? s->qmp_fd : 0;
+	if (s->qmp_fd < 0)
+		return s->qmp_fd;
+	s->control_fd = control_reach(of, e);
+	return s->control_fd < 0 ? s->control_fd : 0;
 }
 
 static int save_devices(struct state_save *s, struct err *e)
@@ -218,20 +223,27 @@ int state_save_end(struct state_save *s, struct err *e)
 	return save_shape(s->of, e);
 }
 
+static int go_on(struct state_save *s, struct err *e)
+{
+	if (s->stopped && qmp_run(&s->qmp, "cont", NULL, e) < 0)
+		return -e->code;
+	return s->held ? wake(s->of, s->control_fd, 0, e) : 0;
+}
+
+/* The files first: beside a disk that changes they are not true any more. */
 int state_save_close(struct state_save *s, bool stay, struct err *e)
 {
-	int r = 0;
+	struct err files = { 0 };
+	int r = state_drop(s->of->tree_fd, &files);
 
-	if (s->stopped && !stay)
-		r = qmp_run(&s->qmp, "cont", NULL, e);
-	if (r == 0 && s->held && !stay)
-		r = wake(s->of, s->control_fd, 0, e);
+	if (!stay && go_on(s, e) < 0)
+		r = -e->code;
+	else if (r < 0)
+		*e = files;
 	ram_save_close(&s->ram);
 	auto_close(&s->changed_fd);
 	auto_close(&s->control_fd);
 	auto_close(&s->qmp_fd);
-	if (r == 0)
-		r = state_drop(s->of->tree_fd, e);
 	return r;
 }
 
@@ -243,7 +255,7 @@ int state_go_on(const struct state_of *of, struct err *e)
 	qmp_fd = qmp_reach(of, &q, e);
 	if (qmp_fd < 0 || qmp_run(&q, "cont", NULL, e) < 0)
 		return -e->code;
-	control_fd = control_open(of->box_fd, of->id, e);
+	control_fd = control_reach(of, e);
 	if (control_fd < 0)
 		return control_fd;
 	return wake(of, control_fd, 0, e);
@@ -268,31 +280,52 @@ int state_shape(int tree_fd, struct state_shape *s, struct err *e)
 	return 0;
 }
 
-int state_load(const struct state_of *of, struct err *e)
-{
-	AUTO_CLOSE int changed_fd = file_open(of->tree_fd, STATE_CHANGED, e);
-	AUTO_CLOSE int devices_fd = -1, qmp_fd = -1, control_fd = -1;
+/* What it is told with: opened, so that the names can go. */
+struct load {
 	struct state_shape shape;
+	int changed_fd, devices_fd;
+};
+
+static int load_open(const struct state_of *of, struct load *l, struct err *e)
+{
+	if (state_shape(of->tree_fd, &l->shape, e) < 0)
+		return -e->code;
+	l->changed_fd = file_open(of->tree_fd, STATE_CHANGED, e);
+	if (l->changed_fd < 0)
+		return l->changed_fd;
+	l->devices_fd = file_open(of->tree_fd, STATE_DEVICES, e);
+	if (l->devices_fd < 0)
+		return l->devices_fd;
+	return state_drop(of->tree_fd, e);
+}
+
+static int load(const struct state_of *of, const struct load *l, struct err *e)
+{
+	AUTO_CLOSE int qmp_fd = -1, control_fd = -1;
 	struct ram_map map;
 	struct qmp q;
 
-	if (changed_fd < 0)
-		return changed_fd;
-	devices_fd = file_open(of->tree_fd, STATE_DEVICES, e);
-	if (devices_fd < 0)
-		return devices_fd;
 	/* It has mapped its memory when it answers. */
 	qmp_fd = qmp_reach(of, &q, e);
 	if (qmp_fd < 0 || ram_find(of->process_fd, of->bytes, &map, e) < 0 ||
-	    ram_load(changed_fd, &map, e) < 0 ||
-	    qmp_load_devices(&q, devices_fd, e) < 0 ||
-	    state_shape(of->tree_fd, &shape, e) < 0)
+	    ram_load(l->changed_fd, &map, e) < 0 ||
+	    qmp_load_devices(&q, l->devices_fd, e) < 0)
 		return -e->code;
-	control_fd = control_open(of->box_fd, of->id, e);
+	control_fd = control_reach(of, e);
 	if (control_fd < 0)
 		return control_fd;
-	if (wake(of, control_fd, strcmp(shape.id, of->id) ? GUEST_COPIED : 0,
-		 e) < 0)
-		return -e->code;
-	return state_drop(of->tree_fd, e);
+	return wake(of, control_fd,
+		    strcmp(l->shape.id, of->id) ? GUEST_COPIED : 0, e);
+}
+
+int state_load(const struct state_of *of, struct err *e)
+{
+	struct load l = { .changed_fd = -1, .devices_fd = -1 };
+	int r = load_open(of, &l, e);
+
+	if (r == 0)
+		r = load(of, &l, e);
+	auto_close(&l.changed_fd);
+	auto_close(&l.devices_fd);
+	return r;
 }

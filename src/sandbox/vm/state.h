@@ -27,7 +27,7 @@
 
 /* Which machine. */
 struct state_of {
-	int box_fd;      /* run directories */
+	int run_fd;      /* its run directory: no other machine is reached */
 	int process_fd;  /* QEMU's directory of /proc */
 	int tree_fd;     /* of its volume */
 	int template_fd; /* the memory of its template, to be shared; or -1 */
