@@ -213,7 +213,7 @@ def part(say, judge):
         pause, whole, restore = tried(say, "snapshot", snapshots, i) or \
             (None, None, None)
         fork = tried(say, "fork", forks, i)
-    with harness.Instance(**conf, spares=2, tier="microvm", cpus=2) as i:
+    with harness.Instance(**conf, microvm_spares=2, cpus=2) as i:
         start(i, SPEC)
         ahead = tried(say, "made ahead", many, i, TIMES, SPEC, 3) or (None, None)
     for name, value in (("cold boot", boot), ("clone, answers", clone[0]),
