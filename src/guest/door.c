@@ -117,25 +117,8 @@ static bool is_loopback(const struct door_addr *a)
 
 static int on_dial(struct mux *m, const struct door_addr *a)
 {
-	struct sockaddr_storage to;
-	socklen_t n = mux_sockaddr(a, &to);
-	AUTO_CLOSE int fd = -1;
-	int r;
-
 	(void)m;
-	if (!is_loopback(a))
-		return -EACCES;
-	fd = socket(to.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK,
-		    0);
-	if (fd < 0)
-		return -errno;
-	r = mux_tune(fd);
-	if (r < 0)
-		return r;
-	if (connect(fd, (const struct sockaddr *)&to, n) < 0 &&
-	    errno != EINPROGRESS)
-		return -errno;
-	return take_fd(&fd);
+	return is_loopback(a) ? mux_dial(a, SOCK_STREAM) : -EACCES;
 }
 
 /* --- the line --- */

@@ -375,3 +375,22 @@ socklen_t mux_sockaddr(const struct door_addr *a, struct sockaddr_storage *to)
 	memcpy(to, &a4, sizeof(a4));
 	return sizeof(a4);
 }
+
+int mux_dial(const struct door_addr *a, int type)
+{
+	struct sockaddr_storage to;
+	socklen_t n = mux_sockaddr(a, &to);
+	AUTO_CLOSE int fd =
+		socket(to.ss_family, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	int r;
+
+	if (fd < 0)
+		return -errno;
+	r = type == SOCK_STREAM ? mux_tune(fd) : 0;
+	if (r < 0)
+		return r;
+	if (connect(fd, (const struct sockaddr *)&to, n) < 0 &&
+	    errno != EINPROGRESS)
+		return -errno;
+	return take_fd(&fd);
+}

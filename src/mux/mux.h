@@ -111,3 +111,5 @@ int mux_tune(int fd) MUST_CHECK;
 /* Addresses of sockets, and back. */
 struct door_addr mux_addr(const struct sockaddr_storage *s);
 socklen_t mux_sockaddr(const struct door_addr *a, struct sockaddr_storage *s);
+/* A socket on its way there that does not block, or -errno. */
+int mux_dial(const struct door_addr *a, int type) MUST_CHECK;

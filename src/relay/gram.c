@@ -61,7 +61,7 @@ void gram_send(struct relay *r, const struct door_msg *msg)
 	if (a.port != DNS_PORT)
 		return;
 	gram_drop(g);
-	fd = dial(&a, SOCK_DGRAM);
+	fd = mux_dial(&a, SOCK_DGRAM);
 	if (fd < 0)
 		return;
 	g->id = msg->id;

@@ -13,29 +13,10 @@
 #include "seccomp/seccomp.h"
 #include "wire/relay.h"
 
-int dial(const struct door_addr *a, int type)
-{
-	struct sockaddr_storage to;
-	socklen_t n = mux_sockaddr(a, &to);
-	AUTO_CLOSE int fd =
-		socket(to.ss_family, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	int r;
-
-	if (fd < 0)
-		return -errno;
-	r = type == SOCK_STREAM ? mux_tune(fd) : 0;
-	if (r < 0)
-		return r;
-	if (connect(fd, (const struct sockaddr *)&to, n) < 0 &&
-	    errno != EINPROGRESS)
-		return -errno;
-	return take_fd(&fd);
-}
-
 static int on_dial(struct mux *m, const struct door_addr *a)
 {
 	(void)m;
-	return dial(a, SOCK_STREAM);
+	return mux_dial(a, SOCK_STREAM);
 }
 
 static void on_answered(struct mux *m, uint64_t tag, int code)

@@ -45,6 +45,3 @@ void grams_init(struct relay *r);
 void gram_send(struct relay *r, const struct door_msg *msg);
 /* Nobody waits for the answers any more. */
 void grams_drop(struct relay *r);
-
-/* A socket on its way there that does not block, or -errno. */
-int dial(const struct door_addr *a, int type) MUST_CHECK;
