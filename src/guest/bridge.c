@@ -169,8 +169,8 @@ int bridge_run(struct guest *g, struct err *e)
 			{ .fd = g->box.pid_fd, .events = POLLIN },
 		};
 
-		/* A machine that was just restored may not be told of who
-		 * came: while nobody is there it looks by itself. */
+		/* While nobody is there it looks by itself, too: a word of
+		 * the port that is missed would be one for ever. */
 		if (poll(p, sizeof(p) / sizeof(p[0]),
 			 b.agent_fd < 0 ? LOOK_MS : -1) < 0 &&
 		    errno != EINTR)
