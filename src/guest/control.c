@@ -33,15 +33,18 @@ static int sync_disk(const struct guest *g, struct err *e)
 	return 0;
 }
 
-/* Most is written while they still run. */
+static int write_out(struct guest *g, const struct guest_req *q, struct err *e)
+{
+	(void)q;
+	return sync_disk(g, e);
+}
+
 static int hold(struct guest *g, const struct guest_req *q, struct err *e)
 {
 	struct err stays = { 0 };
 	int r;
 
 	(void)q;
-	if (sync_disk(g, e) < 0)
-		return -e->code;
 	r = cgroup_freeze(g->group_fd, e);
 	if (r == 0)
 		r = sync_disk(g, e);
@@ -135,6 +138,7 @@ static int (*const table[GUEST_OPS])(struct guest *g, const struct guest_req *q,
 	[GUEST_ASK] = ask,
 	[GUEST_HOLD] = hold,
 	[GUEST_WAKE] = wake,
+	[GUEST_SYNC] = write_out,
 };
 
 static void serve(struct guest *g, const struct guest_req *q)

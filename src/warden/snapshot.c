@@ -165,6 +165,15 @@ static int stand_still(struct snap *t, struct err *e)
 	return t->thaw ? cgroup_freeze(t->group_fd, e) : 0;
 }
 
+/* Where it can before the copies are made: they wait for the pool. */
+static int go_on_soon(struct snap *t, struct err *e)
+{
+	return t->vm && !(t->spec.flags & SNAPSHOT_STAY) &&
+			       store_copies_pay(&t->job.w->store)
+		       ? state_save_go_on(&t->state, e)
+		       : 0;
+}
+
 /* A machine that stays is stopped, and frozen for who looks from outside. */
 static int let_go(struct snap *t, bool stay, struct err *e)
 {
@@ -178,10 +187,14 @@ static int let_go(struct snap *t, bool stay, struct err *e)
 static int take(struct snap *t, struct copies *c, struct err *e)
 {
 	struct store *s = &t->job.w->store;
-	uint64_t from = clock_boot_us();
+	uint64_t from = clock_boot_us(), until = 0;
 	struct err later = { 0 };
 	int r = stand_still(t, e);
 
+	if (r == 0)
+		r = go_on_soon(t, e);
+	if (r == 0 && t->vm && !t->state.held)
+		until = clock_boot_us();
 	if (r == 0) {
 		copies_go(c);
 		r = store_snapshot_new(s, t->spec.snap, t->spec.id, t->tree_fd,
@@ -194,7 +207,9 @@ static int take(struct snap *t, struct copies *c, struct err *e)
 		*e = later;
 		r = -later.code;
 	}
-	t->out.done.pause_us = t->thaw ? clock_boot_us() - from : 0;
+	if (!until)
+		until = clock_boot_us();
+	t->out.done.pause_us = t->thaw ? until - from : 0;
 	return r;
 }
 

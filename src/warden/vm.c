@@ -411,9 +411,10 @@ static int open_disk(struct box *b, struct err *e)
 
 	if (tree_fd < 0)
 		return tree_fd;
-	if (b->boots && state_forget(tree_fd, e) < 0)
+	if (state_take_disk(tree_fd, e) < 0 ||
+	    (b->boots && state_forget(tree_fd, e) < 0))
 		return -e->code;
-	fd = openat(tree_fd, "disk", O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+	fd = openat(tree_fd, STATE_DISK, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
 	if (fd >= 0)
 		return take_fd(&fd);
 	if (errno != ENOENT || b->spec.from[0])

@@ -29,6 +29,9 @@ enum guest_op {
 	/* Fresh randomness, clock and names; then they go on. May come to one
 	 * that was not held, and again. */
 	GUEST_WAKE,
+	/* What is dirty goes to the disk while they run: less is left for
+	 * GUEST_HOLD. */
+	GUEST_SYNC,
 	GUEST_OPS
 };
 

@@ -117,6 +117,13 @@ int control_ask(int fd, uint64_t most_ms, struct err *e)
 	return ask(fd, &q, most_ms, e);
 }
 
+int control_sync(int fd, uint64_t most_ms, struct err *e)
+{
+	struct guest_req q = { .op = GUEST_SYNC };
+
+	return ask(fd, &q, most_ms, e);
+}
+
 int control_hold(int fd, uint64_t most_ms, struct err *e)
 {
 	struct guest_req q = { .op = GUEST_HOLD };

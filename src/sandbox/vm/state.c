@@ -19,13 +19,22 @@ enum { QMP_MS = 60 * 1000, HOLD_MS = 60 * 1000, WAKE_MS = 30 * 1000 };
 
 int state_drop(int tree_fd, struct err *e)
 {
+	/* In this order: the others are nothing without the first. */
 	static const char *const files[] = { STATE_SHAPE, STATE_CHANGED,
-					     STATE_DEVICES };
+					     STATE_DEVICES, STATE_HELD };
 	size_t i;
 
 	for (i = 0; i < ARRAY_LEN(files); i++)
 		if (unlinkat(tree_fd, files[i], 0) < 0 && errno != ENOENT)
 			return err_sys(e, "remove '%s'", files[i]);
+	return 0;
+}
+
+int state_take_disk(int tree_fd, struct err *e)
+{
+	if (renameat(tree_fd, STATE_HELD, tree_fd, STATE_DISK) < 0 &&
+	    errno != ENOENT)
+		return err_sys(e, "take the disk that was held");
 	return 0;
 }
 
@@ -167,6 +176,28 @@ static int save_changed(struct state_save *s, struct err *e)
 	return fdatasync(s->changed_fd) < 0 ? err_sys(e, "save the memory") : 0;
 }
 
+/* So that little of it is left when it stands still. */
+static int write_disk(struct state_save *s, struct err *e)
+{
+	struct err older = { 0 };
+	int fd;
+
+	/* A machine of an older guest does that only when it is held. */
+	if (control_sync(s->control_fd, HOLD_MS, &older) < 0 &&
+	    older.code != EIO) {
+		*e = older;
+		return -e->code;
+	}
+	fd = file_open(s->of->tree_fd, STATE_DISK, e);
+	if (fd < 0)
+		return fd;
+	if (file_is_light(fd))
+		s->disk_fd = fd;
+	else
+		close(fd);
+	return 0;
+}
+
 int state_save_begin(struct state_save *s, const struct state_of *of,
 		     struct err *e)
 {
@@ -174,6 +205,7 @@ int state_save_begin(struct state_save *s, const struct state_of *of,
 				  .qmp_fd = -1,
 				  .control_fd = -1,
 				  .changed_fd = -1,
+				  .disk_fd = -1,
 				  .ram = { .pagemap_fd = -1, .mem_fd = -1 } };
 	if (state_drop(of->tree_fd, e) < 0 ||
 	    (!of->disk_only && save_changed(s, e) < 0))
@@ -183,7 +215,9 @@ int state_save_begin(struct state_save *s, const struct state_of *of,
 	if (s->qmp_fd < 0)
 		return s->qmp_fd;
 	s->control_fd = control_reach(of, e);
-	return s->control_fd < 0 ? s->control_fd : 0;
+	if (s->control_fd < 0)
+		return s->control_fd;
+	return write_disk(s, e);
 }
 
 static int save_devices(struct state_save *s, struct err *e)
@@ -227,7 +261,27 @@ static int go_on(struct state_save *s, struct err *e)
 {
 	if (s->stopped && qmp_run(&s->qmp, "cont", NULL, e) < 0)
 		return -e->code;
-	return s->held ? wake(s->of, s->control_fd, 0, e) : 0;
+	s->stopped = false;
+	if (s->held && wake(s->of, s->control_fd, 0, e) < 0)
+		return -e->code;
+	s->held = false;
+	return 0;
+}
+
+int state_save_go_on(struct state_save *s, struct err *e)
+{
+	AUTO_CLOSE int fd = -1;
+	struct err none = { 0 };
+
+	if (s->disk_fd < 0)
+		return 0;
+	fd = file_new(s->of->tree_fd, STATE_HELD, O_RDWR, &none);
+	if (fd >= 0 && file_share(s->disk_fd, fd, &none) == 0)
+		return go_on(s, e);
+	/* Half a disk is none. */
+	if (unlinkat(s->of->tree_fd, STATE_HELD, 0) < 0 && errno != ENOENT)
+		return err_sys(e, "remove '" STATE_HELD "'");
+	return 0;
 }
 
 /* The files first: beside a disk that changes they are not true any more. */
@@ -242,6 +296,7 @@ int state_save_close(struct state_save *s, bool stay, struct err *e)
 		*e = files;
 	ram_save_close(&s->ram);
 	auto_close(&s->changed_fd);
+	auto_close(&s->disk_fd);
 	auto_close(&s->control_fd);
 	auto_close(&s->qmp_fd);
 	return r;

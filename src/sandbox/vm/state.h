@@ -6,6 +6,8 @@
  *		  has the time of the template's, by which they are known
  *	changed	  the pages that it has written since (ram.h)
  *	devices	  those of QEMU
+ *	held	  the disk of that moment, when the machine has gone on before
+ *		  the tree was copied; then `disk` is of another one
  *	shape	  which QEMU can go on with it (shape.h), and whose it was
  *
  * Saving and loading wait for QEMU and the guest, so they are for children of
@@ -22,6 +24,8 @@
 
 #define STATE_MEMORY "memory"
 #define STATE_CHANGED "changed"
+#define STATE_DISK "disk"
+#define STATE_HELD "held"
 #define STATE_DEVICES "devices"
 #define STATE_SHAPE "shape"
 
@@ -40,6 +44,7 @@ struct state_save {
 	const struct state_of *of;
 	int qmp_fd, control_fd;
 	bool held, stopped;
+	int disk_fd; /* -1: it is not shared in a moment */
 	struct qmp qmp;
 	struct ram_save ram;
 	int changed_fd;
@@ -50,6 +55,11 @@ int state_save_begin(struct state_save *s, const struct state_of *of,
 		     struct err *e) MUST_CHECK;
 /* It stands still, and the files are as it is. */
 int state_save_end(struct state_save *s, struct err *e) MUST_CHECK;
+/*
+ * It goes on before the tree is copied, where its disk can be put aside in a
+ * moment; where not, it still stands still, and nothing failed.
+ */
+int state_save_go_on(struct state_save *s, struct err *e) MUST_CHECK;
 /* The files go, and the machine goes on unless it shall `stay`; also after a
  * failure, and what then fails, too, is the error. */
 int state_save_close(struct state_save *s, bool stay, struct err *e) MUST_CHECK;
@@ -64,6 +74,9 @@ int state_memory_name(int file_fd, char name[ID_CAP], struct err *e) MUST_CHECK;
 /* Into a QEMU that waits for it; it goes on then as who it is now, and the
  * files go. */
 int state_load(const struct state_of *of, struct err *e) MUST_CHECK;
+/* In a tree that was copied from that of a machine: its disk is the one that
+ * belongs to its state. */
+int state_take_disk(int tree_fd, struct err *e) MUST_CHECK;
 /* They are not needed, or not true any more. */
 int state_drop(int tree_fd, struct err *e) MUST_CHECK;
 /* Nor is what it started with: it boots. */
