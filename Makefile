@@ -265,7 +265,7 @@ $(B)/fuzz/%: $(B)/dyn/tests/fuzz/%_fuzz.o $(B)/dyn/tests/fuzz/replay.o $(B)/dyn/
 fuzz-replay: $(FUZZ:%=$(B)/fuzz/%) # for the suite
 fuzz-bin: $(FUZZ:%=build-fuzz/bin/%)
 fuzz: $(if $(T),$(T:%=build-fuzz/bin/%),fuzz-bin) ##           FUZZ_SECONDS (60) of each fuzz target, or of T="NAME..."
-	@tests/fuzz/run fuzz --seconds $(FUZZ_SECONDS) $(T)
+	@tests/fuzz/run fuzz --seconds $(FUZZ_SECONDS) $(FUZZ_JOBS:%=--jobs %) $(T)
 fuzz-coverage: $(FUZZ:%=build-cov/bin/%) ##  what of the parsers the corpora reach
 	@tests/fuzz/run coverage
 

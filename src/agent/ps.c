@@ -2,6 +2,7 @@
  * The builtin `ps`. It runs in a fork of the agent and so has the agent's
  * table, as it was when it was asked.
  */
+#include <ctype.h>
 #include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -70,7 +71,8 @@ static int put_proc(const struct proc *p)
 static bool parse_stat(char *text, struct ps_task *t)
 {
 	enum { STATE = 3, PPID, UTIME = 14, STIME, RSS = 24 };
-	char *at = strrchr(text, ')'), *word;
+	char *name = strchr(text, '('), *word;
+	char *at = name ? strrchr(name, ')') : NULL;
 	unsigned long long v[RSS + 1] = { 0 };
 	int i;
 
@@ -91,7 +93,7 @@ static bool parse_stat(char *text, struct ps_task *t)
 	t->cpu_us = (v[UTIME] + v[STIME]) * 1000000 /
 		    (unsigned long long)sysconf(_SC_CLK_TCK);
 	t->rss_bytes = v[RSS] * (unsigned long long)getpagesize();
-	return i > RSS;
+	return i > RSS && isalpha((unsigned char)t->state);
 }
 
 static uint32_t parse_uid(const char *status)

@@ -5,8 +5,7 @@
  *	registry/registry.db	projects, keys, usage, names of images
  *	audit/...		the log, its head and its public key
  *	carrel.conf
- *	SHA256SUMS		of all that is in front of it, as sha256sum has
- *it
+ *	SHA256SUMS		of all that is in front of it, as sha256sum does
  *
  * Images and sandboxes are not in it, and neither is the key that signs the
  * log: whoever has a backup must not be able to write history. Secrets are in
@@ -15,6 +14,8 @@
  */
 #pragma once
 
+#include "base/err.h"
+
 #define BACKUP_FORMAT "FORMAT"
 #define BACKUP_REGISTRY "registry/registry.db"
 #define BACKUP_AUDIT "audit"
@@ -22,3 +23,6 @@
 #define BACKUP_SUMS "SHA256SUMS"
 #define AUDIT_SECRET "key"
 #define AUDIT_PUBLIC "key.pub"
+
+/* What was unpacked into a directory is a backup, and whole. */
+int backup_check(int dir_fd, struct err *e) MUST_CHECK;

@@ -38,7 +38,7 @@ static void deliver(struct mcp_wire *w)
 	struct buf text = w->text;
 
 	w->text = (struct buf){ 0 };
-	if (buf_len(&text) > 0 && w->ops->message)
+	if (buf_len(&text) > 0 && w->ops->message && !w->too_long)
 		w->ops->message(w, buf_str(&text), buf_len(&text));
 	buf_done(&text);
 }
@@ -73,7 +73,9 @@ static void take_line(struct mcp_wire *w, const char *line, size_t n)
 		return;
 	}
 	v = value_of(line, n, "data:", &len);
-	if (v)
+	if (v && buf_len(&w->text) + len > WIRE_MESSAGE_MAX)
+		w->too_long = true;
+	else if (v)
 		buf_add(&w->text, v, len);
 	v = value_of(line, n, "id:", &len);
 	if (v && len < sizeof(w->last_id)) {
@@ -126,7 +128,7 @@ static int take_content(struct mcp_wire *w)
 			return 0;
 		}
 		buf_eat(&w->in, used - n);
-	} else {
+	} else if (w->body == HTTP_LENGTH) {
 		n = n < w->left ? n : (size_t)w->left;
 		w->left -= n;
 	}
@@ -208,6 +210,10 @@ static void on_event(struct io *io, uint32_t events)
 	n = buf_read(&w->in, io->fd, READ_MAX);
 	if (n == -EAGAIN)
 		return;
+	if (n == 0 && w->status && w->body == HTTP_UNTIL_CLOSE) {
+		whole(w);
+		return;
+	}
 	if (n <= 0) {
 		finish(w, false);
 		return;

@@ -17,13 +17,11 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/product.h"
-#include "base/sha.h"
-#include "base/str.h"
 #include "cli/archive.h"
 #include "cli/backup.h"
 #include "cli/server.h"
 
-enum { SUMS_MAX = 16 * 1024 * 1024, STAGE_CAP = CONF_PATH + 32 };
+enum { STAGE_CAP = CONF_PATH + 32 };
 
 struct restore {
 	struct cli *cli;
@@ -81,79 +79,6 @@ static void make_stage(struct restore *r)
 	r->stage_fd = open(r->stage, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (r->stage_fd < 0)
 		fail(r->cli, "open %s: %m", r->stage);
-}
-
-/* --- is it what it says? --- */
-
-static void sum_file(struct restore *r, const char *name, char hex[65])
-{
-	static char piece[64 * 1024];
-	AUTO_CLOSE int fd =
-		openat(r->stage_fd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-	uint8_t sum[SHA256_LEN];
-	struct sha256 s;
-	ssize_t n;
-	size_t i;
-
-	if (fd < 0)
-		fail(r->cli, "the backup lacks %s", name);
-	sha256_init(&s);
-	while ((n = read_full(fd, piece, sizeof(piece))) > 0)
-		sha256_add(&s, piece, (size_t)n);
-	if (n < 0)
-		fail(r->cli, "read %s: %s", name, strerror((int)-n));
-	sha256_end(&s, sum);
-	for (i = 0; i < SHA256_LEN; i++)
-		snprintf(hex + 2 * i, 3, "%02x", sum[i]);
-}
-
-/* Each line is 64 digits, two spaces and a name. */
-static void check_sums(struct restore *r)
-{
-	AUTO_FREE char *text = xcalloc(1, SUMS_MAX);
-	ssize_t n = read_file_at(r->stage_fd, BACKUP_SUMS, text, SUMS_MAX);
-	char hex[65], *line, *rest = text;
-	bool registry = false;
-
-	if (n <= 0)
-		fail(r->cli,
-		     "this is no backup, or it was cut short (no "
-		     "%s in it)",
-		     BACKUP_SUMS);
-	while ((line = strsep(&rest, "\n")) && *line) {
-		if (strlen(line) < 67)
-			fail(r->cli, "%s is damaged", BACKUP_SUMS);
-		sum_file(r, line + 66, hex);
-		if (strncmp(line, hex, 64) != 0)
-			fail(r->cli, "%s is not what was backed up", line + 66);
-		registry |= strcmp(line + 66, BACKUP_REGISTRY) == 0;
-	}
-	if (!registry)
-		fail(r->cli, "the backup has no registry");
-}
-
-static void check_format(struct restore *r)
-{
-	static const char magic[] = "SQLite format 3";
-	char text[32], head[sizeof(magic)];
-	ssize_t n =
-		read_file_at(r->stage_fd, BACKUP_FORMAT, text, sizeof(text));
-	uint64_t v = 0;
-	AUTO_CLOSE int fd = -1;
-
-	if (n > 0)
-		text[strcspn(text, "\n")] = '\0';
-	if (n <= 0 || parse_u64(text, UINT64_MAX, &v) < 0 || v == 0)
-		fail(r->cli, "the backup does not say which format it has");
-	if (v > STATE_FORMAT)
-		fail(r->cli,
-		     "the backup has format %llu, this version knows up to "
-		     "%d: install a newer " PRODUCT,
-		     (unsigned long long)v, STATE_FORMAT);
-	fd = openat(r->stage_fd, BACKUP_REGISTRY, O_RDONLY | O_CLOEXEC);
-	if (fd < 0 || read_full(fd, head, sizeof(head)) != sizeof(head) ||
-	    memcmp(head, magic, sizeof(magic)) != 0)
-		fail(r->cli, "the registry in the backup is no database");
 }
 
 /* --- putting it in place --- */
@@ -301,8 +226,8 @@ int verb_restore(struct cli *cli, int argc, char **argv)
 	check_quiet(&r);
 	if (archive_unpack(fd, r.stage_fd, &e) < 0)
 		fail(cli, "%s: %s", argv[1], e.msg);
-	check_sums(&r);
-	check_format(&r);
+	if (backup_check(r.stage_fd, &e) < 0)
+		fail(cli, "%s", e.msg);
 	own_all(&r, "registry", r.conf.user, 0600);
 	if (exists(r.stage_fd, BACKUP_AUDIT)) {
 		own_all(&r, BACKUP_AUDIT, r.conf.log_user, 0640);

@@ -90,6 +90,18 @@ class Backup(Case):
                     new.addfile(m, io.BytesIO(data))
         return out.getvalue()
 
+    def with_link(self, data, to):
+        """The same with a link in it, which restoring must not follow."""
+        out = io.BytesIO()
+        with tarfile.open(fileobj=io.BytesIO(data)) as old, \
+                tarfile.open(fileobj=out, mode="w") as new:
+            m = tarfile.TarInfo("audit/link")
+            m.type, m.linkname = tarfile.SYMTYPE, to
+            new.addfile(m)
+            for m in old:
+                new.addfile(m, old.extractfile(m) if m.isfile() else None)
+        return out.getvalue()
+
     def test_damaged(self):
         def sums(names):
             return lambda n, d: None if n in names else d
@@ -107,6 +119,8 @@ class Backup(Case):
         whole = self.cli("backup", "-", check=0).stdout
         bad["is cut"] = whole[:len(whole) // 2], "cut short"
         bad["is something else"] = b"x" * 4096, "restore"
+        bad["leads elsewhere"] = (self.with_link(whole, "/etc"),
+                                  "link is not a file")
         self.i.end_daemon()
         before = sorted(os.listdir(self.i.state_dir))
         for name, (data, word) in bad.items():
