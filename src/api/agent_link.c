@@ -21,6 +21,12 @@
 enum {
 	AGENT_OUT_MAX = 2 * SPAWN_MAX, /* queued for an agent: clients stop */
 	FAILED_TEXT_MAX = 1024,
+	/* How long a machine's agent may take for its hello, and how long the
+	 * line is then left alone, so that the guest sees it; twice as long
+	 * each time. Emulated, on a busy host, both take their time. */
+	HELLO_MS = 2000,
+	CUT_MS = 100,
+	TRIES_MAX = 5,
 };
 
 /* A client's, or ours behind a DETACH: `left` is the channel then. */
@@ -58,9 +64,16 @@ static void drop_pings(struct agent_link *g)
 	list_init(&g->pings);
 }
 
+static void hang_up(struct agent_link *g)
+{
+	timer_del(&box_of(g)->api->loop, &g->limit);
+	g->cut = false;
+	endpoint_close(&g->ep);
+}
+
 void agent_done(struct agent_link *g)
 {
-	endpoint_close(&g->ep);
+	hang_up(g);
 	drop_pings(g);
 	free(g->slot);
 	g->slot = NULL;
@@ -71,7 +84,7 @@ void agent_lost(struct agent_link *g, int code, const char *msg)
 {
 	unsigned connection = g->n_connections, i;
 
-	endpoint_close(&g->ep);
+	hang_up(g);
 	drop_pings(g);
 	for (i = 0; i < g->n_slots; i++) {
 		struct chan *ch = g->slot[i];
@@ -318,6 +331,8 @@ static const struct endpoint_ops agent_ops = {
 	.drained = on_drained,
 };
 
+/* --- the start --- */
+
 static int send_hello(struct endpoint *ep)
 {
 	struct hello h = { .version_min = WIRE_VERSION,
@@ -329,14 +344,14 @@ static int send_hello(struct endpoint *ep)
 	return 0;
 }
 
-int agent_connect(struct sandbox *s, struct err *e)
+static void on_limit(struct timer *t);
+
+static int dial(struct sandbox *s, struct err *e)
 {
 	struct agent_link *g = &s->agent;
 	char path[CONF_PATH + ID_CAP + 16];
 	int fd, r;
 
-	if (endpoint_is_open(&g->ep))
-		return 0;
 	snprintf(path, sizeof(path), "%s/box/%s/agent.sock",
 		 s->api->conf.run_dir, s->id);
 	fd = unix_connect(path, SOCK_STREAM | SOCK_NONBLOCK);
@@ -344,14 +359,70 @@ int agent_connect(struct sandbox *s, struct err *e)
 		return err_set(e, ENOTCONN,
 			       "the agent of sandbox %s does not answer: %s",
 			       s->id, strerror(-fd));
-	g->n_connections++;
-	r = send_hello(&g->ep);
-	if (r == 0)
-		r = endpoint_open(&g->ep, &s->api->loop, fd, &agent_ops);
-	else
-		close(fd);
+	r = endpoint_open(&g->ep, &s->api->loop, fd, &agent_ops);
 	if (r < 0)
 		return err_set(e, -r, "watch the agent of sandbox %s", s->id);
+	if (g->ep.waits)
+		timer_set(&s->api->loop, &g->limit,
+			  (uint64_t)HELLO_MS << g->tries, on_limit);
+	return 0;
+}
+
+static void is_ill(struct sandbox *s)
+{
+	char why[REASON_CAP];
+
+	s->agent.mute = true;
+	s->api->metrics.agent_faults++;
+	snprintf(why, sizeof(why),
+		 "the machine of sandbox %s does not answer: restart or "
+		 "remove it",
+		 s->id);
+	log_warn("sandbox=%s its machine does not answer, %d times", s->id,
+		 TRIES_MAX);
+	agent_lost(&s->agent, ETIMEDOUT, why);
+}
+
+/* Time is over: for a greeting, or for the guest to see that we left. */
+static void on_limit(struct timer *t)
+{
+	struct agent_link *g = container_of(t, struct agent_link, limit);
+	struct sandbox *s = box_of(g);
+	struct err e = { 0 };
+
+	if (g->cut) {
+		g->cut = false;
+		if (dial(s, &e) < 0)
+			agent_lost(g, e.code, e.msg);
+	} else if (g->ep.hello) {
+		g->mute = false;
+	} else if (s->state == BOX_PAUSED) {
+		timer_set(&s->api->loop, t, HELLO_MS, on_limit);
+	} else if (++g->tries == TRIES_MAX) {
+		is_ill(s);
+	} else {
+		log_info("sandbox=%s its machine does not answer, trying again",
+			 s->id);
+		endpoint_cut(&g->ep);
+		g->cut = true;
+		timer_set(&s->api->loop, t, (uint64_t)CUT_MS << g->tries,
+			  on_limit);
+	}
+}
+
+int agent_connect(struct sandbox *s, struct err *e)
+{
+	struct agent_link *g = &s->agent;
+
+	if (agent_is_connected(g))
+		return 0;
+	g->ep.waits = spec_is_vm(&s->spec);
+	g->tries = 0;
+	if (send_hello(&g->ep) < 0 || dial(s, e) < 0) {
+		endpoint_close(&g->ep);
+		return e->code ? -e->code : err_set(e, EIO, "no randomness");
+	}
+	g->n_connections++;
 	return 0;
 }
 

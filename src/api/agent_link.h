@@ -5,6 +5,11 @@
  * was sent and acknowledged in both directions, so that neither side can make
  * us keep more than the windows allow. An agent that breaks the rules loses
  * its connection, and its sandbox is marked degraded.
+ *
+ * The line to a machine is a port that has seen others before (see
+ * guest/bridge.c): there the agent speaks first. When it does not in time, the
+ * line is cut and dialed anew, which nobody here notices, for nothing was said
+ * yet; after some times the machine counts as ill.
  */
 #pragma once
 
@@ -65,6 +70,10 @@ struct agent_link {
 	unsigned n_connections;
 	uint32_t generation;
 	bool starved;       /* who has ops->drained was told to wait */
+	bool cut;           /* between two tries to be greeted */
+	bool mute;          /* the last time, none of them was of use */
+	unsigned tries;     /* that were in vain */
+	struct timer limit; /* for the greeting, or of being cut */
 	struct list relays; /* clients of this sandbox */
 	struct list pings;  /* in the order they were sent */
 };
@@ -73,6 +82,10 @@ void agent_init(struct agent_link *g);
 void agent_done(struct agent_link *g);
 /* Connects if it is not connected; never waits. */
 int agent_connect(struct sandbox *s, struct err *e) MUST_CHECK;
+static inline bool agent_is_connected(const struct agent_link *g)
+{
+	return g->cut || endpoint_is_open(&g->ep);
+}
 /* Closes the connection; all channels fail with this. */
 void agent_lost(struct agent_link *g, int code, const char *msg);
 

@@ -152,7 +152,7 @@ void chan_leave(struct chan *ch, bool lost)
 	ch->ops = NULL;
 	ch->owner = NULL;
 	/* Else agent_lost() is about to come to it. */
-	if (!endpoint_is_open(&g->ep) || ch->connection != g->n_connections)
+	if (!agent_is_connected(g) || ch->connection != g->n_connections)
 		return;
 	frame_put(endpoint_out(&g->ep), FRAME_DETACH, 0, ch->agent_no, &flags,
 		  1);

@@ -68,7 +68,7 @@ int endpoint_open(struct endpoint *ep, struct loop *l, int fd,
 	return endpoint_take(ep, &s, ops);
 }
 
-void endpoint_close(struct endpoint *ep)
+void endpoint_cut(struct endpoint *ep)
 {
 	if (run.to == ep)
 		run.to = NULL;
@@ -77,9 +77,19 @@ void endpoint_close(struct endpoint *ep)
 	ep->queued = false;
 	http_stream_close(&ep->stream);
 	buf_done(&ep->in);
+	ep->hello = ep->stopped = ep->look = false;
+}
+
+void endpoint_close(struct endpoint *ep)
+{
+	endpoint_cut(ep);
 	buf_done(&ep->out);
 	ep->last = 0;
-	ep->hello = ep->stopped = ep->look = false;
+}
+
+static bool is_silent(const struct endpoint *ep)
+{
+	return ep->waits && !ep->hello;
 }
 
 static void lost(struct endpoint *ep, int why)
@@ -95,7 +105,7 @@ static void watch(struct endpoint *ep)
 {
 	uint32_t ev = ep->stopped ? 0 : EPOLLIN;
 
-	if (buf_len(&ep->out) > 0)
+	if (buf_len(&ep->out) > 0 && !is_silent(ep))
 		ev |= EPOLLOUT;
 	if (endpoint_is_open(ep) &&
 	    http_stream_watch(&ep->stream, ev, on_ready) < 0)
@@ -107,7 +117,7 @@ static void flush(struct endpoint *ep)
 {
 	bool had = buf_len(&ep->out) > 0;
 
-	while (buf_len(&ep->out) > 0) {
+	while (buf_len(&ep->out) > 0 && !is_silent(ep)) {
 		ssize_t n = http_stream_drain(&ep->stream, &ep->out);
 
 		if (n == -EAGAIN && http_stream_is_tls(&ep->stream))
@@ -218,10 +228,14 @@ static int feed(struct endpoint *ep, struct buf *view)
 	int r = 0;
 
 	if (!ep->hello) {
+		if (ep->waits)
+			hello_find(view);
 		r = hello_get(view, &hello);
 		if (r != 1)
 			return r;
 		ep->hello = true;
+		if (ep->waits)
+			queue_turn(ep);
 	}
 	while (!ep->stopped && (r = frame_get(view, &f)) == 1) {
 		r = ep->ops->frame(ep, &f, (uint8_t *)buf_data(view));

@@ -42,9 +42,12 @@ struct endpoint {
 	struct buf out; /* not taken yet */
 	size_t last;    /* 1 + where the last frame in `out` starts; 0: sent */
 	bool hello;     /* the peer's was seen */
-	bool stopped;   /* no frames wanted */
-	bool queued;    /* `turn` is */
-	bool look;      /* at `in`, in that turn */
+	/* A line that others had before: nothing is said until the peer's hello
+	 * came, and what is in front of that is not for us. */
+	bool waits;
+	bool stopped; /* no frames wanted */
+	bool queued;  /* `turn` is */
+	bool look;    /* at `in`, in that turn */
 	struct deferred turn;
 };
 
@@ -57,6 +60,8 @@ int endpoint_open(struct endpoint *ep, struct loop *l, int fd,
 		  const struct endpoint_ops *ops) MUST_CHECK;
 /* Silent: no callback follows. Harmless when closed. */
 void endpoint_close(struct endpoint *ep);
+/* The same, but what is queued stays for the next endpoint_open(). */
+void endpoint_cut(struct endpoint *ep);
 static inline bool endpoint_is_open(const struct endpoint *ep)
 {
 	return http_stream_is_open(&ep->stream);

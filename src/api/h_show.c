@@ -30,8 +30,9 @@ static json_t *box_head(const struct sandbox *s)
 		spec->labels ? json_incref(spec->labels) : json_object(),
 		"image", spec->image, "image_id", s->image_id, "state",
 		box_state_name(s->state), "isolation", isolation(s), "degraded",
-		s->degraded, "created_at", json_time(s->created_ms),
-		"expires_at", json_time(s->deadline_wall_ms));
+		s->degraded || s->agent.mute, "created_at",
+		json_time(s->created_ms), "expires_at",
+		json_time(s->deadline_wall_ms));
 
 	if (s->state == BOX_PAUSED)
 		json_object_set_new(j, "paused", pause_json(s));

@@ -173,7 +173,9 @@ const struct schema schemas[] = {
 		  { "isolation?", "string",
 		    "container; vm, a kernel of its own; or emulated, the "
 		    "same without the processor's help" },
-		  { "degraded?", "boolean", "its agent broke the protocol" },
+		  { "degraded?", "boolean",
+		    "its agent broke the protocol, or its machine does not "
+		    "answer" },
 		  { "created_at", "time", NULL },
 		  { "expires_at?", "time?", NULL },
 		  { "parent?", "string", "the sandbox whose fork it is" },

@@ -2,6 +2,12 @@
  * Between the host's line (a virtio port) and the agent's socket. The agent
  * tells connections from each other, a port only says whether anybody is at
  * its other end: whenever somebody comes, the agent gets a new connection.
+ *
+ * That word and the bytes take different ways, and either may be first. So the
+ * host is silent until it has heard the agent's hello: what is in the port when
+ * somebody is seen to have come is of who was there before, all of that is
+ * there by then, and it is dropped. Who leaves and comes back so fast that we
+ * do not see it hears no hello; it leaves again then, and stays away longer.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -17,7 +23,6 @@
 #include "base/auto.h"
 #include "base/buf.h"
 #include "guest/guest.h"
-#include "wire/frame.h"
 
 enum { PIECE = 64 * 1024, HELD_MAX = 256 * 1024, LOOK_MS = 500 };
 
@@ -47,17 +52,6 @@ static void hang_up(struct bridge *b)
 	buf_clear(&b->out);
 }
 
-/*
- * What was meant for a connection that is over. The next one may have begun
- * already: bytes overtake the word that somebody came.
- */
-static void drop_rest(struct bridge *b)
-{
-	while (buf_len(&b->in) < HELD_MAX &&
-	       buf_read(&b->in, b->port_fd, PIECE) > 0)
-		hello_seek(&b->in);
-}
-
 static bool host_is_there(const struct bridge *b)
 {
 	struct pollfd p = { .fd = b->port_fd, .events = POLLOUT };
@@ -65,19 +59,13 @@ static bool host_is_there(const struct bridge *b)
 	return poll(&p, 1, 0) >= 0 && !(p.revents & POLLHUP);
 }
 
-/* Somebody came, or left. */
-static void look(struct bridge *b)
+static void meet(struct bridge *b)
 {
-	struct signalfd_siginfo si;
+	char piece[4096];
 
-	while (read(b->change_fd, &si, sizeof(si)) > 0)
+	while (read(b->port_fd, piece, sizeof(piece)) > 0)
 		;
-	if (!host_is_there(b)) {
-		hang_up(b);
-		drop_rest(b);
-	} else if (b->agent_fd < 0) {
-		b->agent_fd = dial();
-	}
+	b->agent_fd = dial();
 }
 
 /* Bytes one way, as many as are taken; -1: that end is gone. */
@@ -107,21 +95,26 @@ static short wants(const struct buf *from, const struct buf *to)
 		       (buf_len(to) > 0 ? POLLOUT : 0));
 }
 
-static void turn(struct bridge *b, const struct pollfd *p)
+static void carry(struct bridge *b)
 {
-	if (p[0].revents)
-		look(b);
-	if (b->agent_fd >= 0 && (p[1].revents & (POLLIN | POLLOUT) ||
-				 p[2].revents & (POLLIN | POLLOUT | POLLHUP))) {
-		/* A port without anybody reads as ended: look() is told. */
-		if (move(b->port_fd, b->agent_fd, &b->in) < 0 &&
-		    !host_is_there(b))
-			look(b);
-		else if (move(b->agent_fd, b->port_fd, &b->out) < 0)
-			hang_up(b);
-	}
-	if (b->agent_fd < 0 && host_is_there(b))
-		b->agent_fd = dial();
+	if (move(b->port_fd, b->agent_fd, &b->in) < 0 ||
+	    move(b->agent_fd, b->port_fd, &b->out) < 0)
+		hang_up(b);
+}
+
+/* Something happened, or time went by: who is there? */
+static void look(struct bridge *b)
+{
+	struct signalfd_siginfo si;
+
+	while (read(b->change_fd, &si, sizeof(si)) > 0)
+		;
+	if (!host_is_there(b))
+		hang_up(b);
+	else if (b->agent_fd < 0)
+		meet(b);
+	else
+		carry(b);
 }
 
 static int watch_port(int fd, struct err *e)
@@ -177,7 +170,7 @@ int bridge_run(struct guest *g, struct err *e)
 			return err_sys(e, "poll");
 		if (p[3].revents)
 			return 0;
-		turn(&b, p);
+		look(&b);
 		if (p[0].revents)
 			control_look(g);
 	}

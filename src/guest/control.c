@@ -141,12 +141,23 @@ static int (*const table[GUEST_OPS])(struct guest *g, const struct guest_req *q,
 	[GUEST_SYNC] = write_out,
 };
 
+/*
+ * A request may be here before the word that somebody came, and then the port
+ * takes nothing yet. That word is a signal, too. Who has gone meanwhile asks
+ * again if need be, and knows an answer by its number.
+ */
+static void answer(struct guest *g)
+{
+	struct control *c = &g->control;
+
+	if (c->unsaid)
+		c->unsaid = write(g->port_fd[GUEST_PORT_CONTROL], &c->rep,
+				  sizeof(c->rep)) < 0 &&
+			    errno == EAGAIN;
+}
+
 static void serve(struct guest *g, const struct guest_req *q)
 {
-	struct guest_rep rep = { .magic = GUEST_MAGIC,
-				 .version = GUEST_VERSION,
-				 .op = q->op,
-				 .seq = q->seq };
 	struct err e = { 0 };
 
 	if (q->magic != GUEST_MAGIC || q->version != GUEST_VERSION ||
@@ -154,11 +165,15 @@ static void serve(struct guest *g, const struct guest_req *q)
 		err_set(&e, EBADMSG, "not a request");
 	else
 		(void)table[q->op](g, q, &e);
-	rep.code = e.code;
-	snprintf(rep.text, sizeof(rep.text), "%.*s", GUEST_TEXT - 1, e.msg);
-	/* Who does not take it has gone, and asks again if need be. */
-	if (write(g->port_fd[GUEST_PORT_CONTROL], &rep, sizeof(rep)) < 0)
-		return;
+	g->control.rep = (struct guest_rep){ .magic = GUEST_MAGIC,
+					     .version = GUEST_VERSION,
+					     .op = q->op,
+					     .seq = q->seq,
+					     .code = e.code };
+	snprintf(g->control.rep.text, GUEST_TEXT, "%.*s", GUEST_TEXT - 1,
+		 e.msg);
+	g->control.unsaid = true;
+	answer(g);
 }
 
 void control_look(struct guest *g)
@@ -168,6 +183,7 @@ void control_look(struct guest *g)
 	char *at = (char *)&c->req;
 	ssize_t n;
 
+	answer(g);
 	while ((n = read(fd, at + c->have, sizeof(c->req) - c->have)) > 0) {
 		c->have += (size_t)n;
 		if (c->have < sizeof(c->req))

@@ -17,6 +17,8 @@
  */
 #pragma once
 
+#include <stdbool.h>
+
 #include "base/err.h"
 #include "guest/words.h"
 #include "sandbox/cgroup.h"
@@ -28,6 +30,8 @@
 struct control {
 	struct guest_req req; /* what came of the next one... */
 	size_t have;          /* ...so far */
+	struct guest_rep rep; /* the last answer... */
+	bool unsaid;          /* ...which was not taken yet */
 };
 
 struct guest {

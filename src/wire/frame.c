@@ -43,17 +43,17 @@ int hello_get(struct buf *b, struct hello *h)
 	return 1;
 }
 
-void hello_seek(struct buf *b)
+void hello_find(struct buf *b)
 {
-	const char *p = buf_data(b);
-	size_t n = buf_len(b), last = n;
-	const char *at = p;
+	size_t n = buf_len(b), at = 0, same;
 
-	while ((at = memmem(at, n - (size_t)(at - p), magic, sizeof(magic)))) {
-		last = (size_t)(at - p);
-		at++;
+	/* A start of it at the end may be one. */
+	for (; at < n; at++) {
+		same = n - at < sizeof(magic) ? n - at : sizeof(magic);
+		if (memcmp(buf_data(b) + at, magic, same) == 0)
+			break;
 	}
-	buf_eat(b, last);
+	buf_eat(b, at);
 }
 
 static void put_head(struct buf *b, enum frame_type type, uint8_t flags,

@@ -6,7 +6,9 @@
  * A connection starts with a hello from each side; neither waits for the
  * other's before sending frames of the lowest version it named. (A second
  * hello of a client, in place of a frame, is a new client's: it is answered by
- * one, and all channels of before are lost.) Then frames:
+ * one, and all channels of before are lost.) On a port, which does not tell
+ * connections from each other, the client is silent until the agent's hello
+ * has come: see guest/bridge.c. Then frames:
  *
  *	u32 length of the payload | u8 type | u8 flags | u16 zero | u32 channel
  *
@@ -98,9 +100,9 @@ struct hello {
 void hello_put(struct buf *b, const struct hello *h);
 /* 1: read and eaten; 0: more bytes are needed; -EBADMSG; -EPROTO: version. */
 int hello_get(struct buf *b, struct hello *h) MUST_CHECK;
-/* Eats what is in front of the last hello of `b`, and all of it when there is
- * none: what a client that is gone has left on a line. */
-void hello_seek(struct buf *b);
+/* Eats what is in front of the first hello of `b`, whole or not: what was meant
+ * for one who had the line before. */
+void hello_find(struct buf *b);
 
 void frame_put(struct buf *b, enum frame_type type, uint8_t flags,
 	       uint32_t channel, const void *payload, size_t n);
