@@ -3,6 +3,7 @@
  * joined over FRAME_MORE, attaches, starts, exits, records of `ps`. What can be
  * read is written again and must read the same.
  */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -180,12 +181,29 @@ static void on_frame(const struct frame *f, struct buf *request)
 	}
 }
 
+/* What a line has left of others never hides a hello, nor looks like one. */
+static void after_others(const uint8_t *data, size_t size)
+{
+	struct buf in = { 0 };
+	struct hello h;
+	int r;
+
+	buf_add(&in, data, size);
+	hello_find(&in);
+	r = hello_get(&in, &h);
+	require(r == 1 || r == 0 || r == -EPROTO);
+	if (r == 0)
+		require(buf_len(&in) < HELLO_LEN);
+	buf_done(&in);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct buf in = { 0 }, request = { 0 };
 	struct hello h;
 	struct frame f;
 
+	after_others(data, size);
 	buf_add(&in, data, size);
 	if (hello_get(&in, &h) == 1) {
 		while (frame_get(&in, &f) == 1) {
