@@ -40,6 +40,9 @@ static const struct sock_filter code_base[] = {
 static const struct sock_filter code_relay[] = {
 #include "seccomp/relay.inc"
 };
+static const struct sock_filter code_qemu[] = {
+#include "seccomp/qemu.inc"
+};
 static const struct sock_filter code_gate[] = {
 #include "seccomp/gate.inc"
 };
@@ -71,6 +74,7 @@ FILTER(fetch);
 FILTER(viewer);
 FILTER(base);
 FILTER(relay);
+FILTER(qemu);
 FILTER(gate);
 FILTER(starter);
 FILTER(keeper);

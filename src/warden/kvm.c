@@ -50,6 +50,7 @@ static void make_stamp(struct warden *w)
 	uname(&u);
 	buf_puts(&b, u.release);
 	add_stat(&b, VM_QEMU);
+	add_stat(&b, VM_QEMU_SMALL);
 	snprintf(path, sizeof(path), "%s/vmlinux", w->vm.dir);
 	add_stat(&b, path);
 	snprintf(w->kvm.stamp, sizeof(w->kvm.stamp), "%s", buf_str(&b));

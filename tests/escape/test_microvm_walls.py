@@ -1,25 +1,30 @@
 # suite: microvm
-"""MicroVMs: QEMU's posture and devices against a record (microvm.golden), and
-what a guest, or a client, could try on the way to the host."""
+"""MicroVMs: QEMU's posture and devices against a record (microvm.golden), what
+somebody can do who has taken QEMU over, and what a guest, or a client, could try
+on the way to the host."""
 
 import contextlib
 import difflib
 import json
 import os
 import re
+import signal
 import socket
 import stat
-import unittest
+import struct
 
 import attack
 import harness
 from harness import SLOW
+from puppet import Puppet
 
 GOLDEN = os.path.join(attack.HERE, "microvm.golden")
 STATUS = ("Groups", "CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb",
-          "NoNewPrivs", "Seccomp")
+          "NoNewPrivs", "Seccomp", "Seccomp_filters")
 LIMITS = ("Max core file size", "Max open files", "Max locked memory",
           "Max msgqueue size")
+IOCTL, PRCTL, TGKILL = 16, 157, 234  # calls
+DUMPABLE, TIOCSTI, NEWUSER = 4, 0x5412, 0x10000000
 SPACES = ("cgroup", "ipc", "mnt", "net", "pid", "user", "uts")
 
 
@@ -56,11 +61,15 @@ def kind_of(path):
 
 
 class Walls(harness.Case):
+    second = None
+
     @classmethod
     def setUpClass(cls):
         cls.CONF = {"vm_dir": harness.vm_dir()}
         super().setUpClass()
         try:
+            cls.canaries = attack.Canaries()
+            cls.addClassCleanup(cls.canaries.close)
             cls.box = cls.i.create(tier="microvm", name="vm", memory="64M")
             cls.pid = next(p for p in cls.i.box_pids() if "qemu" in
                            harness.read(f"/proc/{p}/comm", ""))
@@ -76,8 +85,8 @@ class Walls(harness.Case):
             return f.read().split("\0")
 
     @contextlib.contextmanager
-    def monitor(self):
-        m = Monitor(f"{self.i.run_dir}/box/{self.box}/qmp.sock")
+    def monitor(self, box=None):
+        m = Monitor(f"{self.i.run_dir}/box/{box or self.box}/qmp.sock")
         try:
             yield m
         finally:
@@ -105,7 +114,8 @@ class Walls(harness.Case):
         yield from (f"fd {x}" for x in sorted(fds))
         root = f"/proc/{self.pid}/root"
         yield f"root {' '.join(sorted(os.listdir(root)))}"
-        yield f"dev {' '.join(sorted(os.listdir(root + '/dev')))}"
+        for name in ("dev", "usr", "usr/bin", "usr/lib", "usr/share"):
+            yield f"{name} {' '.join(sorted(os.listdir(f'{root}/{name}')))}"
 
     def devices(self):
         with self.monitor() as m:
@@ -117,9 +127,20 @@ class Walls(harness.Case):
             n = "" if name == "virtio-mmio" else f" {seen.count(name)}"
             yield f"device {name}{n}"
 
+    def lines(self):
+        with self.monitor() as m:
+            for x in m.ask("query-chardev")["return"]:
+                where = re.sub(r"^.*server=on$", "listens", x["filename"])
+                where = re.sub(r"^unix:.*", "listens", where)
+                yield f"line {x['label']} {where}"
+            pci = m.ask("human-monitor-command",
+                        **{"command-line": "info pci"})["return"]
+            yield f"pci {' '.join(pci.split()) or 'none'}"
+            yield f"network {m.ask('query-rx-filter')['return']}"
+
     def test_record(self):
         """L1, L3, L6: exact, so that nothing is added without a look."""
-        got = [*self.posture(), *self.devices()]
+        got = [*self.posture(), *self.devices(), *sorted(self.lines())]
         want = harness.read(GOLDEN).splitlines()
         want = [line for line in want if line and not line.startswith("#")]
         if os.environ.get("ESCAPE_RECORD"):
@@ -134,6 +155,131 @@ class Walls(harness.Case):
         base = int(self.i.conf["uid_base"])
         self.assertTrue(base <= ids[0] < base + int(self.i.conf["uid_count"]))
 
+    # -- taken over: what a guest has who breaks out of its devices
+
+    @contextlib.contextmanager
+    def another(self):
+        """A machine that is for breaking: its id, and its QEMU."""
+        before = set(self.i.box_pids())
+        box = self.i.create(tier="microvm", memory="64M")
+        try:
+            yield box, next(p for p in set(self.i.box_pids()) - before if "qemu" in
+                            harness.read(f"/proc/{p}/comm", ""))
+        finally:
+            r = self.i.api("DELETE", f"/v1/sandboxes/{box}")
+            self.assertIn(r.status, (200, 204, 410), r)
+
+    @classmethod
+    def victim(cls):
+        """Another one, which stays: its id, and its QEMU."""
+        if cls.second is None:
+            before = set(cls.i.box_pids())
+            box = cls.i.create(tier="microvm", memory="64M")
+            cls.second = box, next(
+                p for p in set(cls.i.box_pids()) - before if "qemu" in
+                harness.read(f"/proc/{p}/comm", ""))
+        return cls.second
+
+    def refused(self, p, rows):
+        for want, call, *args in rows:
+            self.assertIn(p.error(call, *args), want.split("|"), (call, args))
+
+    def test_taken_files(self):
+        """It sees its own few, and writes to none but its disk."""
+        i = self.i
+        theirs = [f"{i.run_dir}/box/{self.box}/{n}" for n in
+                  ("agent.sock", "qmp.sock", "console")]
+        paths = ["/etc/passwd", "/usr/bin/python3", "/usr/share/doc", "/sys", "/run",
+                 "/pool", "/dev/kvm", "/dev/mem", "/proc/stat", "/proc/sys/kernel",
+                 "/proc/kallsyms", i.state_dir, f"{i.state_dir}/pool.img", i.config,
+                 self.canaries.flag, f"/dev/shm/{self.canaries.shm}",
+                 f"/proc/{self.canaries.process.pid}/environ", *theirs]
+        create = os.O_RDWR | os.O_CREAT
+        with Puppet(self.victim()[1]) as p:
+            fd = p.call("openat", -100, "/", os.O_RDONLY | os.O_DIRECTORY)
+            self.refused(p, [("EPERM", "getdents64", fd, bytes(4096), 4096),
+                             ("ENOENT", "openat", fd, "../" * 12 + "etc/passwd",
+                              os.O_RDONLY)])
+            p.call("close", fd)
+            for path in paths:
+                self.refused(p, [("ENOENT|EACCES", "openat", -100, path, os.O_RDONLY),
+                                 ("ENOENT|EACCES", "openat", -100, path, os.O_RDWR)])
+            self.refused(p, [
+                ("EROFS|EACCES", "openat", -100, "/vm/initrd", os.O_RDWR),
+                ("EROFS|EACCES", "openat", -100, "/usr/lib64/ld-linux-x86-64.so.2",
+                 os.O_RDWR),
+                ("EACCES", "openat", -100, "/dev/null", os.O_WRONLY),
+                *(("EACCES", "openat", -100, path, create, 0o600)
+                  for path in ("/x", "/dev/x", "/vm/x", "/proc/self/fd/1"))])
+            self.refused(p, [("EPERM", "unlink", "/vm/initrd"),
+                             ("EPERM", "rename", "/vm/initrd", "/vm/x"),
+                             ("EPERM", "open", "/dev/null", os.O_RDONLY)])
+            self.memory_is_sealed(p)
+
+    def memory_is_sealed(self, p):
+        """What all of its kind start from, and the image."""
+        fds = {os.readlink(f"/proc/{p.pid}/fd/{n}"): int(n)
+               for n in os.listdir(f"/proc/{p.pid}/fd")}
+        ram = next(n for to, n in fds.items() if "memfd:" in to)
+        base = next(n for to, n in fds.items() if to.endswith("/base"))
+        self.refused(p, [
+            ("EPERM", "write", ram, "x", 1), ("EPERM", "ftruncate", ram, 0),
+            ("EPERM|EACCES", "mmap", 0, 4096, 3, 1, ram, 0),  # shared, writable
+            ("EBADF|EINVAL", "write", base, "x", 1),
+            ("EBADF|EINVAL", "ftruncate", base, 0),
+            # Nor by another way to the same file.
+            ("EACCES|EROFS|EPERM", "openat", -100, f"/proc/self/fd/{base}",
+             os.O_RDWR)])
+
+    def test_taken_calls(self):
+        """What is refused, and it goes on."""
+        box, pid = self.victim()
+        process = self.canaries.process.pid
+        with Puppet(pid) as p:
+            self.refused(p, [
+                ("EPERM", "fchmod", 0, 0o777), ("EPERM", PRCTL, DUMPABLE, 1),
+                ("EPERM", IOCTL, 0, TIOCSTI, "x"),
+                ("ENOSYS", "clone3", bytes(88), 88),
+                ("ENOSYS|EPERM", "io_uring_setup", 1, bytes(120)),
+                ("ENOSYS", "memfd_create", "x", 0),
+                ("EPERM", TGKILL, 2, 2, signal.SIGKILL),
+                ("EPERM", TGKILL, process, process, signal.SIGKILL),
+                ("EPERM", "openat2", -100, "/", bytes(24), 24),
+                ("ENOSYS", 511)])
+        self.assertEqual(self.i.sh(box, "echo alive").out, "alive\n")
+
+    def test_taken_and_ended(self):
+        """What ends it: nobody but an attacker would ask."""
+        for call, *args in (("socket", 1, 1, 0), ("unshare", NEWUSER),
+                            ("kill", self.canaries.process.pid, 9),
+                            ("execve", "/usr/bin/qemu-system-x86_64", 0, 0)):
+            with self.subTest(call), self.another() as (box, pid):
+                self.assertEqual(Puppet(pid).error(call, *args), "SIGSYS")
+                harness.wait_for("its end is told", lambda: self.i.api(
+                    "GET", f"/v1/sandboxes/{box}").json.get("state") == "ended",
+                    10 * SLOW)
+        self.assertEqual(self.canaries.touched(), [])
+
+    def test_taken_floods(self):
+        """L8: its console as fast as it can be written to. A machine that
+        restarts has ended: there is no loop of these."""
+        self.assertIn("-no-reboot", self.words())
+        warden = self.i.pids()["carrel-warden"][0]
+
+        def size():
+            return int(attack.status(warden)["VmRSS"].split()[0])
+        box, pid = self.victim()
+        before, sent = size(), 0
+        with Puppet(pid) as p:
+            at = p.put(b"flood\n" * 10000)
+            for n in range(300):
+                sent += max(p.raw("write", 1, at, 60000), 0)
+                if n % 50 == 0:
+                    self.assertEqual(self.i.api("GET", "/v1/host").status, 200)
+        self.assertGreater(sent, 1 << 20)
+        self.assertLess(size() - before, 2048, "KiB more of the warden")
+        self.assertEqual(self.i.sh(box, "echo alive").out, "alive\n")
+
     # -- what it is told
 
     def test_disks_are_raw(self):
@@ -145,6 +291,47 @@ class Walls(harness.Case):
         self.assertEqual(len(disks), 2)
         for disk in disks:
             self.assertTrue(disk.startswith("driver=raw,"), disk)
+
+    def test_a_disk_that_says_it_is_another_format(self):
+        """L4: what a guest's kernel can write before its file system."""
+        with self.another() as (box, pid):
+            self.i.sh(box, "echo kept > /home/user/x; sync")
+            disk = next(f"/proc/{pid}/fd/{n}" for n in os.listdir(f"/proc/{pid}/fd")
+                        if os.readlink(f"/proc/{pid}/fd/{n}").endswith("/disk"))
+            name = self.canaries.flag.encode()
+            head = struct.pack(">4sIQIIQ", b"QFI\xfb", 2, 104, len(name), 16,
+                               1 << 26) + bytes(72)
+            with open(disk, "r+b") as f:
+                f.write(head + name)
+            for step in ("pause", "resume"):  # another QEMU opens it
+                r = self.i.api("POST", f"/v1/sandboxes/{box}/{step}", {},
+                               timeout=60 * SLOW)
+                self.assertEqual(r.status, 200, r)
+            self.assertFalse(os.path.exists(f"/proc/{pid}/exe"))
+            self.assertEqual(self.i.sh(box, "cat /home/user/x").out, "kept\n")
+            with self.monitor(box) as m:
+                blocks = m.ask("query-block")["return"]
+                disk = next(f"/proc/{pid}/fd/{n}" for pid in self.i.box_pids()
+                            for n in os.listdir(f"/proc/{pid}/fd") if re.search(
+                                f"{box}/(tree/)?disk$",
+                                os.readlink(f"/proc/{pid}/fd/{n}")))
+            with open(disk, "rb") as f:
+                self.assertEqual(f.read(4), b"QFI\xfb")
+            found = [b["inserted"] for b in blocks]
+            self.assertEqual([(b["drv"], b.get("backing_file")) for b in found],
+                             [("raw", None)] * 2)
+        self.assertEqual(self.canaries.touched(), [])
+
+    def test_memory_is_its_own(self):
+        """L11, L13: no page of it is merged with another's because it is the
+        same, and none is in a dump."""
+        maps = harness.read(f"/proc/{self.pid}/smaps").split("VmFlags: ")
+        ram = [flags.split("\n")[0].split() for before, flags in
+               zip(maps, maps[1:]) if "memfd:memory" in before.split("Size:")[0]]
+        self.assertTrue(ram)
+        for flags in ram:
+            self.assertNotIn("mg", flags)
+            self.assertIn("dd", flags)
 
     def test_no_words_of_a_client(self):
         """L14: what a client says is on no command line."""
@@ -197,4 +384,5 @@ class Walls(harness.Case):
 
 
 if __name__ == "__main__":
+    attack.own_network()
     harness.main()

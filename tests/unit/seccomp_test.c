@@ -7,10 +7,12 @@
  * a rule without a test does not stay unseen.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/audit.h>
 #include <linux/futex.h>
 #include <linux/seccomp.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -37,7 +39,7 @@ static const struct seccomp_filter *const filters[] = {
 	&filter_sandbox, &filter_agent,  &filter_child,   &filter_api,
 	&filter_warden,  &filter_worker, &filter_scribe,  &filter_viewer,
 	&filter_fetch,   &filter_gate,   &filter_starter, &filter_keeper,
-	&filter_base,    &filter_relay,
+	&filter_base,    &filter_relay,  &filter_qemu,
 };
 static bool ran[ALL(filters)][BPF_MAXINSNS];
 static bool loaded_args; /* by the last run */
@@ -200,7 +202,8 @@ static void test_foreign(void)
 			     filters[i] == &filter_gate ||
 			     filters[i] == &filter_starter ||
 			     filters[i] == &filter_keeper ||
-			     filters[i] == &filter_relay;
+			     filters[i] == &filter_relay ||
+			     filters[i] == &filter_qemu;
 		uint32_t want = kills ? KILL : E(ENOSYS);
 
 		for (int nr = 0; nr < NR_END; nr++) {
@@ -447,6 +450,29 @@ static const struct vector relay_vectors[] = {
 	{ 10, { 0, 4096, 5 }, KILL },
 };
 
+/* QEMU: files for reading, threads, its own signals, KVM. */
+static const struct vector qemu_vectors[] = {
+	{ 257, { 0, 0, O_RDONLY | O_CLOEXEC }, ALLOW },
+	{ 257, { 0, 0, O_RDWR }, ALLOW },
+	{ 257, { 0, 0, O_WRONLY }, E(EACCES) },
+	{ 257, { 0, 0, O_RDWR | O_CREAT }, E(EACCES) },
+	{ 257, { 0, 0, O_RDWR | O_TRUNC }, E(EACCES) },
+	{ 257, { 0, 0, O_RDWR | O_TMPFILE }, E(EACCES) },
+	{ 56, { 0x3d0f00 }, ALLOW }, /* clone: a thread of glibc */
+	{ 56, { SIGCHLD }, E(EPERM) },
+	{ 56, { 0x3d0f00 | CLONE_NEWUSER }, E(EPERM) },
+	{ 56, { 0x3d0f00 & ~CLONE_THREAD }, E(EPERM) },
+	{ 234, { 1, 2, SIGUSR1 }, ALLOW }, /* tgkill */
+	{ 234, { 2, 2, SIGUSR1 }, E(EPERM) },
+	{ 16, { 0, 0xae80 }, ALLOW }, /* KVM_RUN */
+	{ 16, { 0, TIOCSTI }, E(EPERM) },
+	{ 41, { AF_UNIX, SOCK_STREAM }, KILL },
+	{ 425, { 0 }, E(ENOSYS) }, /* io_uring_setup */
+	{ 435, { 0 }, E(ENOSYS) }, /* clone3 */
+	{ 157, { PR_SET_NO_NEW_PRIVS, 1 }, ALLOW },
+	{ 157, { PR_SET_DUMPABLE, 1 }, E(EPERM) },
+};
+
 static const struct vector gate_vectors[] = {
 	{ 41, { AF_INET, SOCK_STREAM | SOCK_CLOEXEC }, ALLOW },
 	{ 41, { AF_INET6, SOCK_DGRAM | SOCK_NONBLOCK }, ALLOW },
@@ -609,6 +635,27 @@ static const int never_in_agent[] = {
 	SYS_sethostname,
 	SYS_fanotify_init,
 };
+static const int never_in_qemu[] = {
+	SYS_socket,
+	SYS_connect,
+	SYS_bind,
+	SYS_fork,
+	SYS_execveat,
+	SYS_kill,
+	SYS_ptrace,
+	SYS_process_vm_writev,
+	SYS_mount,
+	SYS_unshare,
+	SYS_setns,
+	SYS_chroot,
+	SYS_bpf,
+	SYS_perf_event_open,
+	SYS_userfaultfd,
+	SYS_keyctl,
+	SYS_setuid,
+	SYS_pidfd_getfd,
+	SYS_open_by_handle_at,
+};
 static const int always_in_agent[] = {
 	SYS_clone3,   SYS_capset,
 	SYS_prctl,    SYS_setgroups,
@@ -661,6 +708,8 @@ static void test_roles(void)
 	CHECK(count_not(&filter_keeper, never_in_roles, ALL(never_in_roles),
 			KILL) == 0);
 	CHECK(count_not(&filter_relay, never_in_roles, ALL(never_in_roles),
+			KILL) == 0);
+	CHECK(count_not(&filter_qemu, never_in_qemu, ALL(never_in_qemu),
 			KILL) == 0);
 	CHECK(run(&filter_relay, SYS_bind, NULL) == KILL);
 	CHECK(run(&filter_relay, SYS_listen, NULL) == KILL);
@@ -961,6 +1010,7 @@ int main(void)
 	test_vectors(&filter_viewer, viewer_vectors, ALL(viewer_vectors));
 	test_vectors(&filter_base, base_vectors, ALL(base_vectors));
 	test_vectors(&filter_relay, relay_vectors, ALL(relay_vectors));
+	test_vectors(&filter_qemu, qemu_vectors, ALL(qemu_vectors));
 	test_vectors(&filter_gate, gate_vectors, ALL(gate_vectors));
 	test_vectors(&filter_starter, gate_vectors, ALL(gate_vectors));
 	test_vectors(&filter_starter, starter_vectors, ALL(starter_vectors));

@@ -11,7 +11,7 @@
 #include "check.h"
 #include "store/share.h"
 
-static struct vm_host host = { .files = { 1, 2, 3, 4, 5, 6 },
+static struct vm_host host = { .files = { 1, 2, 3, 4, 5, 6, 7, 8 },
 			       .cpu = { 7, 8, 9, 10 } };
 
 static struct launch_spec spec(void)

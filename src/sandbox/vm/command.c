@@ -68,19 +68,23 @@ uint64_t vm_volume_bytes(const struct launch_spec *s)
 static void machine(struct vm_command *c, const struct vm_host *h,
 		    const struct launch_spec *s)
 {
-
 	opt(c, "-name", "%s", s->id); /* for who looks at processes */
 	word(c, "-nodefaults");
 	word(c, "-no-user-config");
 	word(c, "-no-reboot"); /* a guest that restarts has ended */
 	opt(c, "-display", "none");
-	opt(c, "-sandbox",
-	    "on,obsolete=deny,elevateprivileges=deny,spawn=deny,"
-	    "resourcecontrol=deny");
+	/* Its own filter, on top of ours (seccomp/qemu.policy). The small one
+	 * has none. */
+	if (strcmp(vm_program(h), VM_QEMU) == 0)
+		opt(c, "-sandbox",
+		    "on,obsolete=deny,elevateprivileges=deny,spawn=deny,"
+		    "resourcecontrol=deny");
+	/* No page is shared with another VM because it is the same (KSM): how
+	 * long a write takes would tell what others have. */
 	opt(c, "-M",
 	    "microvm,acpi=on,rtc=on,isa-serial=on,pic=off,pit=off,"
 	    "x-option-roms=off,suppress-vmdesc=on,memory-backend=ram,"
-	    "dump-guest-core=off");
+	    "dump-guest-core=off,mem-merge=off");
 	opt(c, "-accel", "%s", h->kvm ? "kvm" : "tcg,tb-size=" TCG_MIB);
 	/* No machines inside of machines. */
 	opt(c, "-cpu", "%s,-vmx,-svm", h->kvm ? "host" : "max");
@@ -181,7 +185,7 @@ int vm_command(struct vm_command *c, const struct vm_host *h,
 	       const struct launch_spec *s, enum vm_mode mode, struct err *e)
 {
 	*c = (struct vm_command){ 0 };
-	word(c, VM_QEMU);
+	word(c, "%s", vm_program(h));
 	machine(c, h, s);
 	memory(c, s, mode);
 	if (mode == VM_PROBE)

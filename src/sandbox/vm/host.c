@@ -59,6 +59,11 @@ static void look_at_cpu(uint32_t out[4])
 		out[3] = a;
 }
 
+const char *vm_program(const struct vm_host *h)
+{
+	return h->kvm && h->small ? VM_QEMU_SMALL : VM_QEMU;
+}
+
 int vm_host_open(struct vm_host *h, struct err *e)
 {
 	static const char qemu[] = VM_QEMU;
@@ -78,10 +83,12 @@ int vm_host_open(struct vm_host *h, struct err *e)
 				       "the microvm tier needs %s: run `make "
 				       "up` or `make vm install`",
 				       path);
-		if (i < 2 && look_at(path, h->files + 2 + 2 * i, e) < 0)
+		if (i < 2 && look_at(path, h->files + 4 + 2 * i, e) < 0)
 			return -e->code;
 	}
-	if (look_at(qemu, h->files, e) < 0)
+	h->small = access(VM_QEMU_SMALL, X_OK) == 0;
+	if (look_at(qemu, h->files, e) < 0 ||
+	    (h->small && look_at(VM_QEMU_SMALL, h->files + 2, e) < 0))
 		return -e->code;
 	look_at_cpu(h->cpu);
 	/* The last of them, which is needed from where no path leads to it. */

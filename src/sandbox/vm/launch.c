@@ -26,6 +26,8 @@
 #include "sandbox/container/clone.h"
 #include "sandbox/mount.h"
 #include "sandbox/vm/command.h"
+#include "sandbox/walls.h"
+#include "seccomp/seccomp.h"
 #include "wire/agent_args.h"
 
 struct ctx {
@@ -129,6 +131,34 @@ static int place_proc(const struct ctx *c, struct err *e)
 	return mount_at(fd, at_fd, e);
 }
 
+static int make_dir(const struct ctx *c, const char *at, struct err *e)
+{
+	if (mkdirat(c->root_fd, at, 0755) < 0 ||
+	    fchmodat(c->root_fd, at, 0755, 0) < 0) /* see umask */
+		return err_sys(e, "mkdir %s", at);
+	return 0;
+}
+
+/* Of the host's programs this one, with its libraries and firmware. */
+static int place_qemu(const struct ctx *c, struct err *e)
+{
+	static const char *const dirs[] = { "usr", "usr/bin", "usr/lib",
+					    "usr/share" };
+	static const char *const from[] = { "/usr/lib/x86_64-linux-gnu",
+					    "/usr/lib64", "/usr/share/qemu" };
+	enum { RO = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NODEV };
+	const char *qemu = vm_program(c->host);
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(dirs); i++)
+		if (make_dir(c, dirs[i], e) < 0)
+			return -e->code;
+	for (i = 0; i < ARRAY_LEN(from); i++)
+		if (place(c, from[i], from[i] + 1, RO, e) < 0)
+			return -e->code;
+	return place(c, qemu, qemu + 1, RO, e);
+}
+
 /* Of its own: the host's is for root, or for a group that is not here. */
 static int make_kvm(const struct ctx *c, struct err *e)
 {
@@ -146,7 +176,7 @@ static int step_root(struct ctx *c, struct err *e)
 	static const struct mount_opt opts[] = {
 		{ "source", "vm" }, { "mode", "0755" }, { "size", "64k" }, { 0 }
 	};
-	static const char *const links[] = { "lib", "lib64", "bin" };
+	static const char *const links[] = { "lib", "lib64" };
 	enum { RO = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NODEV };
 	AUTO_CLOSE int at_fd = -1;
 	char target[16];
@@ -159,15 +189,14 @@ static int step_root(struct ctx *c, struct err *e)
 	at_fd = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (at_fd < 0)
 		return err_sys(e, "open /proc");
-	if (mkdirat(c->root_fd, "dev", 0755) < 0 ||
-	    fchmodat(c->root_fd, "dev", 0755, 0) < 0) /* see umask */
-		return err_sys(e, "mkdir dev");
+	if (make_dir(c, "dev", e) < 0)
+		return -e->code;
 	for (i = 0; i < ARRAY_LEN(links); i++) {
 		snprintf(target, sizeof(target), "usr/%s", links[i]);
 		if (symlinkat(target, c->root_fd, links[i]) < 0)
 			return err_sys(e, "link %s", links[i]);
 	}
-	if (place(c, "/usr", "usr", RO, e) < 0 ||
+	if (place_qemu(c, e) < 0 ||
 	    place(c, c->host->dir, "vm", RO | MOUNT_ATTR_NOEXEC, e) < 0 ||
 	    place(c, "/dev/null", "dev/null", 0, e) < 0 ||
 	    place(c, "/dev/urandom", "dev/urandom", 0, e) < 0)
@@ -277,6 +306,7 @@ static int step_ids(struct ctx *c, struct err *e)
 static int step_exec(struct ctx *c, struct err *e)
 {
 	struct vm_command cmd = { 0 };
+	int r;
 
 	/* Nobody would find it again. (A change of ids clears this.) */
 	if (c->files->mode == VM_TEMPLATE &&
@@ -284,6 +314,9 @@ static int step_exec(struct ctx *c, struct err *e)
 		return err_sys(e, "end with the warden");
 	if (vm_command(&cmd, c->host, c->spec, c->files->mode, e) < 0)
 		return -e->code;
+	r = WALL(SECCOMP) ? seccomp_install(&filter_qemu) : 0;
+	if (r < 0)
+		return err_set(e, -r, "install filter: %s", strerror(-r));
 	execve(cmd.argv[0], cmd.argv, (char *[]){ NULL });
 	return err_sys(e, "execute %s", cmd.argv[0]);
 }
