@@ -59,10 +59,11 @@ LIBS_fetch  := -lcurl -ljansson
 ROLES   := carrel-api carrel-warden carrel-gate carrel-scribe carrel-worker carrel-fetch carrel-agent carrel-sudo carrel-relay
 
 ALL_SRC := $(shell find src -name '*.c' 2>/dev/null)
-LIB_SRC := $(filter-out $(foreach p,$(DYN) agent guest relay,src/$(p)/%),$(ALL_SRC))
-PART_SRC := $(filter-out $(LIB_SRC) %/main.c src/agent/sudo_%,$(ALL_SRC))
+LIB_SRC := $(filter-out $(foreach p,$(DYN) agent guest relay qemu,src/$(p)/%),$(ALL_SRC))
+PART_SRC := $(filter-out $(LIB_SRC) %/main.c src/agent/sudo_% src/qemu/%,$(ALL_SRC))
 POLICIES := $(patsubst src/seccomp/%.policy,%,$(wildcard src/seccomp/*.policy))
 FILTERS := $(POLICIES:%=$(B)/gen/seccomp/%.inc)
+GEN     := $(FILTERS) $(B)/gen/track.inc
 obj      = $(patsubst %.c,$(B)/$(1)/%.o,$(2))
 BIN     := $(foreach p,$(DYN),$(B)/bin/$(NAME_$(p))) \
 	   $(B)/bin/carrel-agent $(B)/bin/carrel-sudo $(B)/bin/carrel-guest $(B)/bin/carrel-relay
@@ -87,11 +88,11 @@ $(B)/.deps: packaging/packages.txt
 # dyn/: position independent, sanitized with SAN=1. static/: for what runs
 # inside a sandbox, linked -static with musl: its start-up makes no cpuid, of
 # which glibc makes some 80, and in a virtual machine each one is a trap.
-$(B)/dyn/%.o: %.c Makefile | $(B)/.deps $(FILTERS)
+$(B)/dyn/%.o: %.c Makefile | $(B)/.deps $(GEN)
 	@mkdir -p $(@D)
 	$(if $(V),,@echo "  CC      $<")
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(SAN_DAEMON) -MMD -MP -c -o $@ $<
-$(B)/static/%.o: %.c Makefile | $(B)/.deps $(FILTERS)
+$(B)/static/%.o: %.c Makefile | $(B)/.deps $(GEN)
 	@mkdir -p $(@D)
 	$(if $(V),,@echo "  CC(s)   $<")
 	$(Q)$(STATIC_CC) $(CPPFLAGS) $(CFLAGS) $(SAN_STATIC) -MMD -MP -c -o $@ $<
@@ -125,7 +126,7 @@ $(B)/bin/carrel-agent $(B)/bin/carrel-sudo $(B)/bin/carrel-relay:
 
 # The first process of a microVM has parts of the warden in it, whose system
 # calls musl has no names for.
-$(B)/guest/%.o: %.c Makefile | $(B)/.deps $(FILTERS)
+$(B)/guest/%.o: %.c Makefile | $(B)/.deps $(GEN)
 	@mkdir -p $(@D)
 	$(if $(V),,@echo "  CC(g)   $<")
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -ffunction-sections -MMD -MP -c -o $@ $<
@@ -159,6 +160,15 @@ $(B)/tools/mkfilter: tools/mkfilter.c tools/syscalls_x86_64.h | $(B)/.deps
 $(B)/gen/seccomp/%.inc: src/seccomp/%.policy $(wildcard src/seccomp/*.policy) $(B)/tools/mkfilter
 	@mkdir -p $(@D)
 	$(Q)$(B)/tools/mkfilter $(if $(SAN),-s) $< > $@.new && mv $@.new $@
+
+# What of us runs in QEMU is carried by the warden as bytes.
+$(B)/gen/track.so: src/qemu/track.c src/qemu/track.h Makefile | $(B)/.deps
+	@mkdir -p $(@D)
+	$(if $(V),,@echo "  LINK    $@")
+	$(Q)$(CC) -D_GNU_SOURCE -Isrc -O2 -std=gnu11 $(WARN) -fPIC -shared -nostdlib \
+		-fcf-protection=full -Wl,-z,relro,-z,now,-z,noexecstack -s -o $@ $<
+$(B)/gen/track.inc: $(B)/gen/track.so
+	$(Q)od -An -v -tu1 $< | sed 's/[0-9][0-9]*/&,/g' > $@.new && mv $@.new $@
 
 -include $(shell find $(B) -name '*.d' 2>/dev/null)
 
@@ -239,7 +249,7 @@ FUZZ_FLAGS_cov  := -O0 -fsanitize=fuzzer-no-link -fprofile-instr-generate -fcove
 FUZZ_LINK_fuzz  := -fsanitize=fuzzer,address,undefined
 FUZZ_LINK_cov   := -fsanitize=fuzzer -fprofile-instr-generate
 define fuzz_variant
-build-$(1)/obj/%.o: %.c | $(B)/.deps $(FILTERS)
+build-$(1)/obj/%.o: %.c | $(B)/.deps $(GEN)
 	@mkdir -p $$(@D)
 	$(if $(V),,@echo "  FUZZ    $$<")
 	$(Q)clang $(CPPFLAGS) -U_FORTIFY_SOURCE -g -std=gnu11 $(FUZZ_FLAGS_$(1)) -MMD -MP -c -o $$@ $$<

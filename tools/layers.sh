@@ -11,7 +11,8 @@ may_use() {
 	http | wire | store | seccomp | registry | image | policy | role) echo base ;;
 	audit) echo base wire ;;
 	spec) echo base policy ;;
-	sandbox) echo base wire store seccomp guest/words.h ;;
+	sandbox) echo base wire store seccomp guest/words.h qemu/track.h ;;
+	qemu) ;;
 	warden) echo base wire store sandbox seccomp ;;
 	vault) echo base wire policy ;;
 	gate) echo base role http wire policy vault audit seccomp ;;

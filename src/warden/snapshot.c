@@ -326,6 +326,8 @@ static int start_vm(struct snap *t, struct err *e)
 	t->of.run_fd = vm_run_open(b, e);
 	if (t->of.run_fd < 0)
 		return t->of.run_fd;
+	/* The child's own: it has a copy of all that is open. */
+	t->of.pid_fd = b->pid_io.fd;
 	t->of.disk_only = t->spec.flags & SNAPSHOT_DISK_ONLY;
 	vm_shape_of(b, t->of.run_fd, t->key);
 	t->of.key = t->key;

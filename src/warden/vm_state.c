@@ -22,6 +22,7 @@ struct state_of vm_state_of(const struct box *b, int tree_fd)
 		.tree_fd = tree_fd,
 		.template_fd = -1,
 		.process_fd = -1,
+		.pid_fd = -1,
 		.bytes = vm_ram_bytes(&b->spec),
 		.id = b->spec.id,
 		.hostname = b->spec.hostname,

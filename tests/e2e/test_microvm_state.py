@@ -2,6 +2,7 @@
 """MicroVMs with their memory: snapshots, rollbacks, forks and pauses in which
 processes go on, and disk and memory are of one moment."""
 
+import os
 import threading
 import time
 
@@ -52,6 +53,9 @@ class State(harness.Case):
         self.assertIn(r.status, want, r)
         return r.json
 
+    def files(self, kind, name):
+        return set(os.listdir(f"{self.i.pool()}/{kind}/{name}/tree"))
+
     def qemus(self):
         return [p for p in self.i.box_pids()
                 if "qemu" in harness.read(f"/proc/{p}/comm", "")]
@@ -60,9 +64,14 @@ class State(harness.Case):
         box = self.make()
         snap = self.api(f"{box}/snapshots", {"name": "before"})
         self.assertGreater(snap["pause_us"], 0)
+        # It went on before it was copied: the disk of then is another file,
+        self.assertIn("held", self.files("snap", snap["id"]))
+        self.assertNotIn("held", self.files("box", box))
         n = self.goes_on(box)
         self.sh(box, "echo changed > /home/user/x; echo changed > /dev/shm/x")
         self.api(f"{box}/rollback", {"snapshot": "before"})
+        # which is the one that is gone back to.
+        self.assertNotIn("held", self.files("box", box))
         back = self.goes_on(box)
         self.assertLessEqual(back, n + 20)
         p = self.sh(box, "ls /home/user/x /dev/shm/x")

@@ -57,6 +57,8 @@ def kind_of(path):
     path = re.sub(r"socket:\[\d+\]", "socket", path)
     path = re.sub(r"^/pool/images/\w+/", "{image}/", path)
     path = re.sub(r"^.*/box/\w+/(tree/)?", "{box}/", path)
+    # Where the kernel does not make the one, its maker is still there.
+    path = path.replace("/memfd:track", "anon_inode:[userfaultfd]")
     return path.replace(" (deleted)", "")
 
 

@@ -464,7 +464,11 @@ static const struct vector qemu_vectors[] = {
 	{ 56, { 0x3d0f00 & ~CLONE_THREAD }, E(EPERM) },
 	{ 234, { 1, 2, SIGUSR1 }, ALLOW }, /* tgkill */
 	{ 234, { 2, 2, SIGUSR1 }, E(EPERM) },
-	{ 16, { 0, 0xae80 }, ALLOW }, /* KVM_RUN */
+	{ 16, { 0, 0xae80 }, ALLOW },        /* KVM_RUN */
+	{ 16, { 0, 0xc018aa3f }, ALLOW },    /* UFFDIO_API */
+	{ 16, { 0, 0xc020aa00 }, E(EPERM) }, /* UFFDIO_REGISTER */
+	{ 323, { 0x80801 }, ALLOW },         /* userfaultfd */
+	{ 323, { 0x80800 }, KILL },
 	{ 16, { 0, TIOCSTI }, E(EPERM) },
 	{ 41, { AF_UNIX, SOCK_STREAM }, KILL },
 	{ 425, { 0 }, E(ENOSYS) }, /* io_uring_setup */
@@ -536,14 +540,28 @@ static const struct vector scribe_vectors[] = {
 };
 
 static const struct vector warden_vectors[] = {
-	{ 250, { 1 }, ALLOW },     { 250, { 0 }, E(EPERM) },
-	{ 250, { 11 }, E(EPERM) }, { 165, { 0 }, ALLOW },
-	{ 435, { 0 }, ALLOW },     { 308, { 0 }, ALLOW },
-	{ 59, { 0 }, ALLOW },      { 471, { 0 }, ALLOW },
-	{ 321, { 0 }, ALLOW },     { 321, { 2 }, ALLOW },
-	{ 321, { 5 }, ALLOW },     { 321, { 28 }, ALLOW },
-	{ 321, { 1 }, E(EPERM) },  { 321, { 6 }, E(EPERM) },
-	{ 321, { 13 }, E(EPERM) }, { 321, { 30 }, E(EPERM) },
+	{ 250, { 1 }, ALLOW },
+	{ 250, { 0 }, E(EPERM) },
+	{ 250, { 11 }, E(EPERM) },
+	{ 165, { 0 }, ALLOW },
+	{ 435, { 0 }, ALLOW },
+	{ 308, { 0 }, ALLOW },
+	{ 59, { 0 }, ALLOW },
+	{ 471, { 0 }, ALLOW },
+	{ 321, { 0 }, ALLOW },
+	{ 321, { 2 }, ALLOW },
+	{ 321, { 5 }, ALLOW },
+	{ 321, { 28 }, ALLOW },
+	{ 321, { 1 }, E(EPERM) },
+	{ 321, { 6 }, E(EPERM) },
+	{ 321, { 13 }, E(EPERM) },
+	{ 321, { 30 }, E(EPERM) },
+	/* userfaultfd */
+	{ 323, { 0x80801 }, ALLOW },
+	{ 323, { 0x80800 }, E(EPERM) },
+	{ 323, { 0 }, E(EPERM) },
+	{ 323, { 1 }, E(EPERM) },
+	{ 323, { 1ULL << 32 | 0x80801 }, ALLOW }, /* an int for the kernel */
 };
 
 static void test_vectors(const struct seccomp_filter *f, const struct vector *v,
@@ -829,6 +847,9 @@ static void test_coverage(void)
 		for (size_t k = 0; k < ALL(sandbox_vectors); k++)
 			run(filters[i], sandbox_vectors[k].nr,
 			    sandbox_vectors[k].a);
+		for (size_t k = 0; k < ALL(warden_vectors); k++)
+			run(filters[i], warden_vectors[k].nr,
+			    warden_vectors[k].a);
 		for (unsigned pc = 0; pc < filters[i]->len; pc++) {
 			if (ran[i][pc])
 				continue;

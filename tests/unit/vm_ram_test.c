@@ -6,13 +6,16 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/auto.h"
 #include "check.h"
+#include "qemu/track.h"
 #include "sandbox/vm/ram.h"
 
 enum { PAGES = 1000, SIZE = PAGES * RAM_PAGE, SEALS = 0xf };
@@ -43,7 +46,7 @@ static int template(void)
 /* A process with the file mapped; does what it is told by one byte at a time */
 struct machine {
 	pid_t pid;
-	int in, out, dir_fd;
+	int in, out, dir_fd, pid_fd;
 };
 
 static void write_page(uint8_t *ram, int page, int value)
@@ -68,6 +71,17 @@ static void work(uint8_t *ram, int word)
 	}
 }
 
+/* As the library does it in QEMU. */
+static void track(void)
+{
+	struct uffdio_api api = { .api = UFFD_API, .features = TRACK_FEATURES };
+	int fd = (int)syscall(SYS_userfaultfd, TRACK_FLAGS);
+
+	close(TRACK_FD);
+	if (fd >= 0 && ioctl(fd, UFFDIO_API, &api) == 0)
+		dup2(fd, TRACK_FD);
+}
+
 static struct machine start(int fd)
 {
 	int in[2], out[2];
@@ -78,6 +92,10 @@ static struct machine start(int fd)
 	m.pid = fork();
 	if (m.pid == 0) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		in[0] = fcntl(in[0], F_DUPFD_CLOEXEC, TRACK_FD + 1);
+		out[1] = fcntl(out[1], F_DUPFD_CLOEXEC, TRACK_FD + 1);
+		fd = fcntl(fd, F_DUPFD_CLOEXEC, TRACK_FD + 1);
+		track();
 		uint8_t *ram = mmap(NULL, SIZE, PROT_READ | PROT_WRITE,
 				    MAP_PRIVATE, fd, 0);
 		char word = 'r';
@@ -99,6 +117,7 @@ static struct machine start(int fd)
 	m.out = out[0];
 	snprintf(dir, sizeof(dir), "/proc/%d", (int)m.pid);
 	m.dir_fd = open(dir, O_PATH | O_CLOEXEC);
+	m.pid_fd = (int)syscall(SYS_pidfd_open, m.pid, 0);
 	return m;
 }
 
@@ -137,11 +156,39 @@ static void stop(struct machine *m)
 	close(m->in);
 	close(m->out);
 	close(m->dir_fd);
+	close(m->pid_fd);
 	kill(m->pid, SIGKILL); /* another one may have its pipe, too */
 	waitpid(m->pid, NULL, 0);
 }
 
-static void test_moves(void)
+/* A page in the file that was not written since is not looked at again, so what
+ * is changed there by others stays. */
+enum { QUIET = 400, FILE_START = 2 * RAM_PAGE };
+
+static void hide(int file_fd)
+{
+	CHECK(pwrite(file_fd, "x", 1, FILE_START + QUIET * RAM_PAGE) == 1);
+}
+
+static void shown(int file_fd)
+{
+	char c = 0;
+
+	CHECK(pread(file_fd, &c, 1, FILE_START + QUIET * RAM_PAGE) == 1);
+	CHECK(c == 'x');
+	CHECK(pwrite(file_fd, "\014", 1, FILE_START + QUIET * RAM_PAGE) == 1);
+}
+
+/* Does this kernel tell? */
+static bool is_told(const struct machine *m)
+{
+	char text[64] = "";
+
+	return readlinkat(m->dir_fd, "fd/10", text, sizeof(text) - 1) > 0 &&
+	       strcmp(text, "anon_inode:[userfaultfd]") == 0;
+}
+
+static void test_moves(bool told)
 {
 	static uint8_t was[SIZE], is[SIZE];
 	AUTO_CLOSE int fd = template();
@@ -154,12 +201,21 @@ static void test_moves(void)
 	await(&b);
 	CHECK(ram_find(a.dir_fd, SIZE, &map, &e) == 0);
 	CHECK(map.bytes == SIZE);
+	if (told && !is_told(&a))
+		printf("# this kernel does not tell what was written\n");
+	if (told)
+		map.pid_fd = a.pid_fd;
 	CHECK(ram_save_open(&save, &map, file_fd, &e) == 0);
 	tell(&a, 'a');
 	CHECK(ram_save_begin(&save, &e) == 0);
+	CHECK((save.written_fd >= 0) == (told && is_told(&a)));
 	tell(&a, 'b');
+	if (save.written_fd >= 0)
+		hide(file_fd);
 	CHECK(ram_save_end(&save, &e) == 0);
 	CHECK(save.pages == 403);
+	if (save.written_fd >= 0)
+		shown(file_fd);
 	ram_save_close(&save);
 	look(&a, was);
 	CHECK(ram_find(b.dir_fd, SIZE, &map, &e) == 0);
@@ -221,7 +277,8 @@ static void test_refused(void)
 
 int main(void)
 {
-	test_moves();
+	test_moves(false);
+	test_moves(true);
 	test_nothing_changed();
 	test_refused();
 	return CHECK_DONE();

@@ -14,6 +14,7 @@ enum vm_fd {
 	VM_FD_BASE,
 	VM_FD_DISK,
 	VM_FD_RAM,
+	VM_FD_TRACK, /* see qemu/track.h */
 	VM_FD_END
 };
 

@@ -11,6 +11,7 @@
 
 #include "base/auto.h"
 #include "sandbox/vm/launch.h"
+#include "sandbox/vm/written.h"
 
 enum { MEASURE_MS = 20 };
 
@@ -95,6 +96,9 @@ int vm_host_open(struct vm_host *h, struct err *e)
 	h->empty_fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (h->empty_fd < 0)
 		return err_sys(e, "open %s", path);
+	h->track_fd = written_library(e);
+	if (h->track_fd < 0)
+		return h->track_fd;
 	h->tsc_khz = measure_tsc_khz();
 	return 0;
 }

@@ -23,6 +23,7 @@
 
 #include "base/auto.h"
 #include "base/fd.h"
+#include "qemu/track.h"
 #include "sandbox/container/clone.h"
 #include "sandbox/mount.h"
 #include "sandbox/vm/command.h"
@@ -257,6 +258,7 @@ static int step_fds(struct ctx *c, struct err *e)
 	c->fds[VM_FD_BASE] = f->base_fd;
 	c->fds[VM_FD_DISK] = f->disk_fd;
 	c->fds[VM_FD_RAM] = f->ram_fd;
+	c->fds[VM_FD_TRACK] = c->host->track_fd;
 	c->talk_fd = fcntl(c->talk_fd, F_DUPFD_CLOEXEC, 64);
 	if (c->talk_fd < 0)
 		return err_sys(e, "move descriptor");
@@ -305,9 +307,13 @@ static int step_ids(struct ctx *c, struct err *e)
 
 static int step_exec(struct ctx *c, struct err *e)
 {
+	char track[48], *env[] = { track, NULL };
 	struct vm_command cmd = { 0 };
 	int r;
 
+	_Static_assert((int)VM_FD_TRACK == (int)TRACK_FD, "it knows where");
+	snprintf(track, sizeof(track), "LD_PRELOAD=/proc/self/fd/%d",
+		 VM_FD_TRACK);
 	/* Nobody would find it again. (A change of ids clears this.) */
 	if (c->files->mode == VM_TEMPLATE &&
 	    prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
@@ -317,7 +323,7 @@ static int step_exec(struct ctx *c, struct err *e)
 	r = WALL(SECCOMP) ? seccomp_install(&filter_qemu) : 0;
 	if (r < 0)
 		return err_set(e, -r, "install filter: %s", strerror(-r));
-	execve(cmd.argv[0], cmd.argv, (char *[]){ NULL });
+	execve(cmd.argv[0], cmd.argv, env);
 	return err_sys(e, "execute %s", cmd.argv[0]);
 }
 

@@ -35,6 +35,7 @@ struct vm_host {
 	int mnt_fd;          /* mount namespace of the host */
 	char dir[CONF_PATH]; /* with vmlinux, initrd and disk.ext4 */
 	int empty_fd;        /* disk.ext4: a small empty file system */
+	int track_fd;        /* library of QEMU's, see qemu/track.h */
 	uint64_t tsc_khz;    /* for emulation */
 	bool kvm;
 	bool small; /* VM_QEMU_SMALL is there */

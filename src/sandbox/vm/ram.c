@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/auto.h"
+#include "sandbox/vm/written.h"
 
 enum {
 	PIECE = 256,         /* pages that are looked at in one go */
@@ -98,7 +99,7 @@ int ram_find(int process_fd, uint64_t bytes, struct ram_map *m, struct err *e)
 	int fd = openat(process_fd, "maps", O_RDONLY | O_CLOEXEC), r;
 	FILE *f = NULL;
 
-	*m = (struct ram_map){ .process_fd = process_fd };
+	*m = (struct ram_map){ .process_fd = process_fd, .pid_fd = -1 };
 	if (fd >= 0)
 		f = fdopen(fd, "r");
 	if (!f) {
@@ -139,6 +140,7 @@ int ram_open(const struct ram_map *m, struct err *e)
 
 void ram_save_close(struct ram_save *s)
 {
+	written_leave(s);
 	auto_close(&s->pagemap_fd);
 	auto_close(&s->mem_fd);
 	free(s->bits);
@@ -153,9 +155,11 @@ int ram_save_open(struct ram_save *s, const struct ram_map *m, int file_fd,
 {
 	void *seen;
 
-	*s = (struct ram_save){
-		.map = *m, .pagemap_fd = -1, .mem_fd = -1, .file_fd = file_fd
-	};
+	*s = (struct ram_save){ .map = *m,
+				.pagemap_fd = -1,
+				.mem_fd = -1,
+				.written_fd = -1,
+				.file_fd = file_fd };
 	s->pagemap_fd = openat(m->process_fd, "pagemap", O_RDONLY | O_CLOEXEC);
 	s->mem_fd = openat(m->process_fd, "mem", O_RDONLY | O_CLOEXEC);
 	if (s->pagemap_fd < 0 || s->mem_fd < 0)
@@ -172,10 +176,17 @@ int ram_save_open(struct ram_save *s, const struct ram_map *m, int file_fd,
 	return 0;
 }
 
+/* Of a page that is not there, when the kernel is to tell what is written: in
+ * the place of a swap file is a number that no such file has. */
+static bool is_mark(uint64_t entry)
+{
+	return entry >> 62 == 1 && (entry & 31) == 31;
+}
+
 /* There, or swapped out, and not the template's. */
 static bool is_own(uint64_t entry)
 {
-	return (entry >> 62) != 0 && !(entry >> 61 & 1);
+	return (entry >> 62) != 0 && !(entry >> 61 & 1) && !is_mark(entry);
 }
 
 static bool is_zero(const uint8_t *p)
@@ -250,16 +261,29 @@ static int save_piece(struct ram_save *s, uint64_t page, uint64_t n,
 	return 0;
 }
 
-int ram_save_begin(struct ram_save *s, struct err *e)
+static int save_pages(struct ram_save *s, uint64_t page, uint64_t n,
+		      struct err *e)
 {
-	uint64_t page, pages = s->map.bytes / RAM_PAGE;
+	const uint64_t end = page + n;
 
-	for (page = 0; page < pages; page += PIECE)
-		if (save_piece(s, page,
-			       pages - page < PIECE ? pages - page : PIECE,
+	for (; page < end; page += PIECE)
+		if (save_piece(s, page, end - page < PIECE ? end - page : PIECE,
 			       e) < 0)
 			return -e->code;
 	return 0;
+}
+
+int ram_save_begin(struct ram_save *s, struct err *e)
+{
+	int r = -ENOTSUP;
+
+	/* Before it is looked at: what is written meanwhile is known, too. */
+	if (!s->begun)
+		(void)written_watch(s);
+	else
+		r = written_each(s, save_pages, e);
+	s->begun = true;
+	return r == -ENOTSUP ? save_pages(s, 0, s->map.bytes / RAM_PAGE, e) : r;
 }
 
 int ram_save_end(struct ram_save *s, struct err *e)

@@ -12,8 +12,10 @@
  */
 #pragma once
 
-#include "base/err.h"
+#include <stdbool.h>
 #include <stdint.h>
+
+#include "base/err.h"
 
 enum { RAM_PAGE = 4096 };
 #define RAM_MAGIC 0x31307e6d61722e63ULL /* "c.ram~01" */
@@ -30,6 +32,7 @@ struct ram_head {
  */
 struct ram_map {
 	int process_fd;
+	int pid_fd; /* -1: it is not asked what it wrote */
 	uint64_t at, bytes;
 };
 
@@ -47,11 +50,14 @@ int ram_open(const struct ram_map *m, struct err *e) MUST_CHECK;
 /*
  * Saves it, in two steps: ram_save_begin() copies while the machine runs, as
  * often as one likes; ram_save_end() when it stands still copies what is not
- * in the file as it is now. The file is empty at first.
+ * in the file as it is now. The file is empty at first. Where the kernel tells
+ * what was written, all is looked at only the first time.
  */
 struct ram_save {
 	struct ram_map map;
 	int pagemap_fd, mem_fd, file_fd;
+	int written_fd; /* -1: what was written is not known */
+	bool begun;
 	uint8_t *bits;
 	uint64_t pages;
 	const uint8_t *seen; /* the file's pages, mapped */

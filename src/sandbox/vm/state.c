@@ -167,6 +167,7 @@ static int save_changed(struct state_save *s, struct err *e)
 	if (ram_find(of->process_fd, of->bytes, &map, e) < 0 ||
 	    save_memory(of, &map, e) < 0)
 		return -e->code;
+	map.pid_fd = of->pid_fd;
 	s->changed_fd = file_new(of->tree_fd, STATE_CHANGED, O_RDWR, e);
 	if (s->changed_fd < 0 ||
 	    ram_save_open(&s->ram, &map, s->changed_fd, e) < 0 ||
@@ -201,12 +202,14 @@ static int write_disk(struct state_save *s, struct err *e)
 int state_save_begin(struct state_save *s, const struct state_of *of,
 		     struct err *e)
 {
-	*s = (struct state_save){ .of = of,
-				  .qmp_fd = -1,
-				  .control_fd = -1,
-				  .changed_fd = -1,
-				  .disk_fd = -1,
-				  .ram = { .pagemap_fd = -1, .mem_fd = -1 } };
+	*s = (struct state_save){
+		.of = of,
+		.qmp_fd = -1,
+		.control_fd = -1,
+		.changed_fd = -1,
+		.disk_fd = -1,
+		.ram = { .pagemap_fd = -1, .mem_fd = -1, .written_fd = -1 }
+	};
 	if (state_drop(of->tree_fd, e) < 0 ||
 	    (!of->disk_only && save_changed(s, e) < 0))
 		return -e->code;
@@ -217,7 +220,10 @@ int state_save_begin(struct state_save *s, const struct state_of *of,
 	s->control_fd = control_reach(of, e);
 	if (s->control_fd < 0)
 		return s->control_fd;
-	return write_disk(s, e);
+	if (write_disk(s, e) < 0)
+		return -e->code;
+	/* Again, of what was written while that took its time. */
+	return of->disk_only ? 0 : ram_save_begin(&s->ram, e);
 }
 
 static int save_devices(struct state_save *s, struct err *e)

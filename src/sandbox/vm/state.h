@@ -33,6 +33,7 @@
 struct state_of {
 	int run_fd;      /* its run directory: no other machine is reached */
 	int process_fd;  /* QEMU's directory of /proc */
+	int pid_fd;      /* QEMU itself; or -1, see ram.h */
 	int tree_fd;     /* of its volume */
 	int template_fd; /* the memory of its template, to be shared; or -1 */
 	uint64_t bytes;  /* of memory */
