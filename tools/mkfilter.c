@@ -395,6 +395,13 @@ static void parse_file(const char *path, int rank)
 
 /* ---- code ---- */
 
+/*
+ * From the end to the beginning: a jump only leads forward, so whatever it can
+ * lead to is there already. A place is the number of instructions behind and
+ * with it. Nothing falls through to what follows but a load to its test, so
+ * that an end which many share is needed once: the shorter a filter, the
+ * faster it is installed, and each process of a sandbox waits for that.
+ */
 static struct sock_filter code[CODE_MAX];
 static char notes[CODE_MAX][96];
 static size_t code_len;
@@ -411,104 +418,99 @@ emit(unsigned op, uint32_t k, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(notes[code_len], sizeof(notes[0]), fmt, ap);
 	va_end(ap);
-	return code_len++;
+	return ++code_len;
 }
 
-static void emit_if(unsigned op, uint32_t k, uint8_t jt, uint8_t jf,
-		    const char *what)
+/* A conditional jump has a byte for each way; with what may come between. */
+static bool in_reach(size_t place)
 {
-	size_t at = emit(BPF_JMP | op | BPF_K, k, "0x%x: %s?", k, what);
-
-	code[at].jt = jt;
-	code[at].jf = jf;
+	return code_len - place < UINT8_MAX - 2;
 }
 
-static void emit_ret(uint32_t ret, const char *why)
+static size_t near(size_t place)
 {
-	emit(BPF_RET | BPF_K, ret, "%s", why);
+	if (in_reach(place))
+		return place;
+	return emit(BPF_JMP | BPF_JA, (uint32_t)(code_len - place), "far");
 }
 
-/* A jump inside a block of conditions is short, or the policy is refused. */
-static uint8_t hop(size_t from, size_t to)
+static size_t emit_if(unsigned op, uint32_t k, size_t yes, size_t no)
 {
-	if (to <= from || to - from - 1 > UINT8_MAX)
-		fail("a rule is too long for a BPF jump");
-	return (uint8_t)(to - from - 1);
+	struct sock_filter *insn;
+	size_t at;
+
+	yes = near(yes);
+	no = near(no);
+	at = emit(BPF_JMP | op | BPF_K, k, "%s 0x%x",
+		  op == BPF_JEQ ? "==" : ">=", k);
+	insn = &code[at - 1];
+	insn->jt = (uint8_t)(at - 1 - yes);
+	insn->jf = (uint8_t)(at - 1 - no);
+	return at;
 }
 
-/* One half of an argument into A; the high half only of a wide one. */
-static void emit_load(const struct cond *c, bool high)
+static struct {
+	uint32_t ret;
+	size_t place;
+} ends[32];
+
+/* Where this is returned: the last such place, or a new one. */
+static size_t end_in(uint32_t ret)
+{
+	size_t i = 0;
+
+	while (i < ARRAY_LEN(ends) && ends[i].place && ends[i].ret != ret)
+		i++;
+	if (i == ARRAY_LEN(ends))
+		fail("more than %zu actions", ARRAY_LEN(ends));
+	if (!ends[i].place || !in_reach(ends[i].place)) {
+		ends[i].ret = ret;
+		ends[i].place = emit(BPF_RET | BPF_K, ret, "end");
+	}
+	return ends[i].place;
+}
+
+/* One half of an argument, which has to be one of the values. */
+static size_t emit_half(const struct cond *c, bool high, size_t yes, size_t no)
 {
 	uint32_t off = (uint32_t)offsetof(struct seccomp_data, args) +
 		       8 * (uint32_t)c->arg + (high != big_endian ? 4 : 0);
 	uint32_t mask = (uint32_t)(high ? c->mask >> 32 : c->mask);
 
-	emit(BPF_LD | BPF_W | BPF_ABS, off, "arg%d%s", c->arg,
-	     high ? " high" : "");
+	for (size_t i = c->n_values; i > 0; i--) {
+		uint64_t v = c->values[i - 1];
+
+		no = emit_if(BPF_JEQ, (uint32_t)(high ? v >> 32 : v), yes, no);
+	}
 	if (mask != UINT32_MAX)
 		emit(BPF_ALU | BPF_AND | BPF_K, mask, "mask");
+	return emit(BPF_LD | BPF_W | BPF_ABS, off, "arg%d%s", c->arg,
+		    high ? " high" : "");
 }
 
-enum { TO_NEXT = -1, TO_MATCH = -2, TO_FAIL = -3 };
-static struct {
-	size_t at;
-	int yes, no;
-} jumps[CONDS_MAX * (VALUES_MAX + 2)];
-static size_t n_jumps;
-
-static void emit_test(uint64_t value, int yes, int no)
+/* The high half only of a wide one, which has one value. */
+static size_t emit_cond(const struct cond *c, size_t yes, size_t no)
 {
-	jumps[n_jumps].at = emit(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)value,
-				 "== 0x%x", (unsigned)value);
-	jumps[n_jumps].yes = yes;
-	jumps[n_jumps++].no = no;
+	bool ne = c->op == OP_NE;
+	size_t equal = ne ? no : yes, other = ne ? yes : no;
+
+	equal = emit_half(c, false, equal, other);
+	return c->wide ? emit_half(c, true, equal, other) : equal;
 }
 
-/* TO_MATCH leads behind this condition, TO_FAIL behind the whole rule. */
-static void emit_cond(const struct cond *c)
+static size_t emit_block(const struct call *c)
 {
-	size_t first = n_jumps;
+	size_t next = 0;
 
-	if (c->wide) {
-		emit_load(c, true);
-		emit_test(c->values[0] >> 32, TO_NEXT,
-			  c->op == OP_EQ ? TO_FAIL : TO_MATCH);
+	for (size_t i = c->n_rules; i > 0; i--) {
+		const struct rule *r = &c->rules[i - 1];
+		size_t at = end_in(r->ret);
+
+		for (size_t k = r->n_conds; k > 0; k--)
+			at = emit_cond(&r->conds[k - 1], at, next);
+		next = at;
 	}
-	emit_load(c, false);
-	if (c->op == OP_NE)
-		emit_test(c->values[0], TO_FAIL, TO_NEXT);
-	else
-		for (size_t i = 0; i < c->n_values; i++)
-			emit_test(c->values[i], TO_MATCH,
-				  i + 1 == c->n_values ? TO_FAIL : TO_NEXT);
-	for (size_t i = first; i < n_jumps; i++) {
-		struct sock_filter *insn = &code[jumps[i].at];
-
-		if (jumps[i].yes == TO_MATCH)
-			insn->jt = hop(jumps[i].at, code_len);
-		if (jumps[i].no == TO_MATCH)
-			insn->jf = hop(jumps[i].at, code_len);
-	}
-}
-
-static void emit_block(const struct call *c)
-{
-	for (size_t i = 0; i < c->n_rules; i++) {
-		const struct rule *r = &c->rules[i];
-
-		n_jumps = 0;
-		for (size_t k = 0; k < r->n_conds; k++)
-			emit_cond(&r->conds[k]);
-		emit_ret(r->ret, c->name);
-		for (size_t k = 0; k < n_jumps; k++) {
-			struct sock_filter *insn = &code[jumps[k].at];
-
-			if (jumps[k].yes == TO_FAIL)
-				insn->jt = hop(jumps[k].at, code_len);
-			if (jumps[k].no == TO_FAIL)
-				insn->jf = hop(jumps[k].at, code_len);
-		}
-	}
+	return next;
 }
 
 /* A run of numbers that end alike: in one action, or in one call's block. */
@@ -516,7 +518,7 @@ struct span {
 	uint32_t first;
 	uint32_t ret;
 	const struct call *block; /* or NULL */
-	size_t jump_at;           /* its jump to the block */
+	size_t place;             /* of the block */
 };
 static struct span spans[NR_MAX + 1];
 static size_t n_spans;
@@ -541,67 +543,52 @@ static void find_spans(void)
 	}
 }
 
-/* Instructions that emit_search() makes of spans[lo..hi). */
-static size_t search_len(size_t lo, size_t hi)
+static size_t span_place(const struct span *s)
 {
-	size_t mid = lo + (hi - lo) / 2, lower;
+	return s->block ? s->place : end_in(s->ret);
+}
+
+/* One number among others that end alike. */
+static bool is_lone(const struct span *s)
+{
+	return !s[0].block && !s[2].block && s[0].ret == s[2].ret &&
+	       s[1].first + 1 == s[2].first;
+}
+
+/* The search among spans[lo..hi). */
+static size_t emit_search(size_t lo, size_t hi)
+{
+	size_t mid = lo + (hi - lo) / 2, upper, lower;
+	const struct span *s = &spans[lo];
 
 	if (hi - lo == 1)
-		return 1;
-	lower = search_len(lo, mid);
-	return 1 + (lower > UINT8_MAX) + lower + search_len(mid, hi);
-}
-
-static const char *span_name(const struct span *s)
-{
-	return calls[s->first].name ? calls[s->first].name : "no call";
-}
-
-/*
- * Emits the search among spans[lo..hi): the lower half follows the test, the
- * upper half comes behind it. A conditional jump reaches 255 instructions; an
- * unconditional one helps beyond.
- */
-static void emit_search(size_t lo, size_t hi)
-{
-	size_t mid = lo + (hi - lo) / 2, lower;
-	struct span *s = &spans[mid];
-
-	if (hi - lo == 1) {
-		if (s->block)
-			s->jump_at = emit(BPF_JMP | BPF_JA, 0, "to %s",
-					  span_name(s));
-		else
-			emit_ret(s->ret, span_name(s));
-		return;
+		return span_place(s);
+	if (hi - lo == 3 && is_lone(s)) {
+		upper = span_place(&s[1]);
+		lower = span_place(s);
+		return emit_if(BPF_JEQ, s[1].first, upper, lower);
 	}
-	lower = search_len(lo, mid);
-	emit_if(BPF_JGE, s->first, lower > UINT8_MAX ? 0 : (uint8_t)lower,
-		lower > UINT8_MAX, span_name(s));
-	if (lower > UINT8_MAX)
-		emit(BPF_JMP | BPF_JA, (uint32_t)lower, "far");
-	emit_search(lo, mid);
-	emit_search(mid, hi);
+	upper = emit_search(mid, hi);
+	lower = emit_search(lo, mid);
+	return emit_if(BPF_JGE, spans[mid].first, upper, lower);
 }
 
 static void compile(void)
 {
+	size_t at;
+
+	find_spans();
+	end_in(act_default); /* a program has to end in such */
+	for (size_t i = 0; i < n_spans; i++)
+		if (spans[i].block)
+			spans[i].place = emit_block(spans[i].block);
+	at = emit_search(0, n_spans);
+	emit_if(BPF_JGE, foreign_bit, end_in(act_foreign), at);
+	at = emit(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr),
+		  "nr");
+	emit_if(BPF_JEQ, native_arch, at, end_in(act_foreign));
 	emit(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch),
 	     "arch");
-	emit_if(BPF_JEQ, native_arch, 1, 0, "native");
-	emit_ret(act_foreign, "foreign ABI");
-	emit(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr), "nr");
-	emit_if(BPF_JGE, foreign_bit, 0, 1, "x32");
-	emit_ret(act_foreign, "x32");
-	find_spans();
-	emit_search(0, n_spans);
-	for (size_t i = 0; i < n_spans; i++) {
-		if (!spans[i].block)
-			continue;
-		code[spans[i].jump_at].k =
-			(uint32_t)(code_len - spans[i].jump_at - 1);
-		emit_block(spans[i].block);
-	}
 }
 
 int main(int argc, char **argv)
@@ -619,10 +606,10 @@ int main(int argc, char **argv)
 	compile();
 	printf("/* Made by tools/mkfilter from %s: %zu instructions. */\n",
 	       argv[argc - 1], code_len);
-	for (size_t i = 0; i < code_len; i++)
+	for (size_t i = code_len; i > 0; i--)
 		printf("{ 0x%02x, %u, %u, 0x%08x }, /* %zu: %s */\n",
-		       code[i].code, code[i].jt, code[i].jf, code[i].k, i,
-		       notes[i]);
+		       code[i - 1].code, code[i - 1].jt, code[i - 1].jf,
+		       code[i - 1].k, code_len - i, notes[i - 1]);
 	if (fflush(stdout) || ferror(stdout)) {
 		fprintf(stderr, "mkfilter: cannot write the output\n");
 		return 1;

@@ -516,9 +516,12 @@ static int start(struct box *b, struct err *e)
 		return -e->code;
 	if (prepare(b, e) < 0)
 		return -e->code;
+	/* The groups of v2 are whole when the part is. */
+	if (!w->cg.v2 && cgroup_limit(&w->cg, b->slot, &limits, e) < 0)
+		return -e->code;
 	if (p->unfinished && part_finish(&w->cg, w->launch.proc_fd, p, e) < 0)
 		return -e->code;
-	if (cgroup_limit(&w->cg, b->slot, &limits, e) < 0)
+	if (w->cg.v2 && cgroup_limit(&w->cg, b->slot, &limits, e) < 0)
 		return -e->code;
 	if (!box_is_vm(b) && l.pid == 0 && begin(b, &l, e) < 0)
 		return -e->code;

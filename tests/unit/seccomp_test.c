@@ -3,8 +3,9 @@
  * number, foreign ABIs and argument vectors in a BPF interpreter, and a
  * selection by really calling, in children that have the filter on. Nothing
  * here reads a policy file; the list of allowed calls is a committed copy by
- * number. In the end every instruction of every filter must have run, so that
- * a rule without a test does not stay unseen.
+ * number. In the end every instruction of every filter must have run, and every
+ * test in it gone both ways, so that a rule without a test does not stay
+ * unseen.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -41,7 +42,9 @@ static const struct seccomp_filter *const filters[] = {
 	&filter_fetch,   &filter_gate,   &filter_starter, &filter_keeper,
 	&filter_base,    &filter_relay,  &filter_qemu,
 };
-static bool ran[ALL(filters)][BPF_MAXINSNS];
+/* What each instruction has done: a test, which of the two. */
+enum { RAN_YES = 1, RAN_NO = 2, RAN = RAN_YES | RAN_NO };
+static uint8_t ran[ALL(filters)][BPF_MAXINSNS];
 static bool loaded_args; /* by the last run */
 
 static uint32_t load(const struct seccomp_data *d, uint32_t off)
@@ -58,7 +61,7 @@ static uint32_t load(const struct seccomp_data *d, uint32_t off)
 static uint32_t run_data(const struct seccomp_filter *f,
 			 const struct seccomp_data *d)
 {
-	bool *seen = NULL;
+	uint8_t *seen = NULL;
 	uint32_t a = 0;
 
 	for (size_t i = 0; i < ALL(filters); i++)
@@ -69,7 +72,8 @@ static uint32_t run_data(const struct seccomp_filter *f,
 		const struct sock_filter *i = &f->code[pc];
 		bool yes = false;
 
-		seen[pc] = true;
+		if (BPF_CLASS(i->code) != BPF_JMP)
+			seen[pc] = RAN;
 		switch (i->code) {
 		case BPF_LD | BPF_W | BPF_ABS:
 			a = load(d, i->k);
@@ -78,6 +82,7 @@ static uint32_t run_data(const struct seccomp_filter *f,
 			a &= i->k;
 			continue;
 		case BPF_JMP | BPF_JA:
+			seen[pc] = RAN;
 			pc += i->k;
 			continue;
 		case BPF_JMP | BPF_JEQ | BPF_K:
@@ -91,6 +96,7 @@ static uint32_t run_data(const struct seccomp_filter *f,
 		default:
 			abort();
 		}
+		seen[pc] |= yes ? RAN_YES : RAN_NO;
 		pc += yes ? i->jt : i->jf;
 	}
 	abort(); /* ran over the end; the kernel would refuse the program */
@@ -374,6 +380,7 @@ static const struct vector worker_vectors[] = {
 	{ 16, { 0, TCGETS }, ALLOW },
 	{ 16, { 0, TIOCGWINSZ }, ALLOW },
 	{ 16, { 0, 0x40049409 }, ALLOW }, /* FICLONE */
+	{ 16, { 0, 0xc020660b }, ALLOW }, /* FS_IOC_FIEMAP */
 	{ 16, { 0, TIOCSTI }, E(EPERM) },
 	{ 302, { 0, RLIMIT_NOFILE, 0 }, ALLOW },
 	{ 302, { 0, RLIMIT_NOFILE, 1 }, E(EPERM) },
@@ -389,14 +396,11 @@ static const int never_in_viewer[] = {
 };
 
 static const struct vector viewer_vectors[] = {
-	{ 9, { 0, 4096, 3 }, ALLOW },
-	{ 9, { 0, 4096, 4 }, KILL },
-	{ 10, { 0, 4096, 3 }, ALLOW },
-	{ 10, { 0, 4096, 5 }, KILL },
+	{ 9, { 0, 4096, 3 }, ALLOW },        { 9, { 0, 4096, 4 }, KILL },
+	{ 10, { 0, 4096, 3 }, ALLOW },       { 10, { 0, 4096, 5 }, KILL },
 #ifndef SANITIZED
-	{ 16, { 0, TCGETS }, ALLOW },
-	{ 16, { 0, 0xc020660b }, ALLOW },
-	{ 16, { 0, TIOCSTI }, E(EPERM) },
+	{ 16, { 0, TCGETS }, ALLOW },        { 16, { 0, TIOCGWINSZ }, ALLOW },
+	{ 16, { 0, 0xc020660b }, ALLOW },    { 16, { 0, TIOCSTI }, E(EPERM) },
 	{ 16, { 0, 0x40049409 }, E(EPERM) }, /* FICLONE */
 #endif
 };
@@ -414,6 +418,8 @@ static const struct vector base_vectors[] = {
 	{ 18, { 0 }, ALLOW }, /* pwrite64 */
 #ifndef SANITIZED
 	{ 16, { 0, TCGETS }, ALLOW },
+	{ 16, { 0, TIOCGWINSZ }, ALLOW },
+	{ 16, { 0, 0xc020660b }, ALLOW }, /* FS_IOC_FIEMAP */
 	{ 16, { 0, TIOCSTI }, E(EPERM) },
 	{ 16, { 0, 0x4020940d }, ALLOW }, /* FICLONERANGE */
 #endif
@@ -432,6 +438,9 @@ static const struct vector fetch_vectors[] = {
 	{ 10, { 0, 4096, 5 }, KILL },
 #ifndef SANITIZED
 	{ 16, { 0, FIONBIO }, ALLOW },
+	{ 16, { 0, TIOCGWINSZ }, ALLOW },
+	{ 16, { 0, FIONREAD }, ALLOW },
+	{ 16, { 0, TCGETS }, ALLOW },
 	{ 16, { 0, TIOCSTI }, E(EPERM) },
 	{ 302, { 0, RLIMIT_NOFILE, 1 }, E(EPERM) },
 #endif
@@ -469,11 +478,16 @@ static const struct vector qemu_vectors[] = {
 	{ 16, { 0, 0xc020aa00 }, E(EPERM) }, /* UFFDIO_REGISTER */
 	{ 323, { 0x80801 }, ALLOW },         /* userfaultfd */
 	{ 323, { 0x80800 }, KILL },
+	{ 16, { 0, TCGETS }, ALLOW },
+	{ 16, { 0, TCSETS }, ALLOW },
 	{ 16, { 0, TIOCSTI }, E(EPERM) },
 	{ 41, { AF_UNIX, SOCK_STREAM }, KILL },
 	{ 425, { 0 }, E(ENOSYS) }, /* io_uring_setup */
 	{ 435, { 0 }, E(ENOSYS) }, /* clone3 */
 	{ 157, { PR_SET_NO_NEW_PRIVS, 1 }, ALLOW },
+	{ 157, { PR_SET_NAME }, ALLOW },
+	{ 157, { PR_SET_TIMERSLACK }, ALLOW },
+	{ 157, { PR_MCE_KILL }, ALLOW },
 	{ 157, { PR_SET_DUMPABLE, 1 }, E(EPERM) },
 };
 
@@ -492,6 +506,8 @@ static const struct vector gate_vectors[] = {
 #ifndef SANITIZED
 	{ 16, { 0, TCGETS }, ALLOW },
 	{ 16, { 0, FIONBIO }, ALLOW },
+	{ 16, { 0, TIOCGWINSZ }, ALLOW },
+	{ 16, { 0, FIONREAD }, ALLOW },
 	{ 16, { 0, TIOCSTI }, E(EPERM) },
 	{ 257, { 0 }, E(EACCES) }, /* openat */
 	{ 302, { 0, RLIMIT_NOFILE, 0 }, ALLOW },
@@ -524,6 +540,7 @@ static const struct vector keeper_vectors[] = {
 	{ 10, { 0, 4096, 5 }, KILL },
 #ifndef SANITIZED
 	{ 16, { 0, TCGETS }, ALLOW },
+	{ 16, { 0, TIOCGWINSZ }, ALLOW },
 	{ 16, { 0, TIOCSTI }, E(EPERM) },
 	{ 302, { 0, RLIMIT_NOFILE, 0 }, ALLOW },
 	{ 302, { 0, RLIMIT_NOFILE, 1 }, E(EPERM) },
@@ -532,10 +549,11 @@ static const struct vector keeper_vectors[] = {
 };
 
 static const struct vector scribe_vectors[] = {
-	{ 9, { 0, 4096, 3 }, ALLOW },  { 9, { 0, 4096, 4 }, KILL },
-	{ 10, { 0, 4096, 3 }, ALLOW }, { 10, { 0, 4096, 5 }, KILL },
+	{ 9, { 0, 4096, 3 }, ALLOW },     { 9, { 0, 4096, 4 }, KILL },
+	{ 10, { 0, 4096, 3 }, ALLOW },    { 10, { 0, 4096, 5 }, KILL },
 #ifndef SANITIZED
-	{ 16, { 0, TCGETS }, ALLOW },  { 16, { 0, TIOCSTI }, E(EPERM) },
+	{ 16, { 0, TCGETS }, ALLOW },     { 16, { 0, TIOCGWINSZ }, ALLOW },
+	{ 16, { 0, TIOCSTI }, E(EPERM) },
 #endif
 };
 
@@ -851,10 +869,11 @@ static void test_coverage(void)
 			run(filters[i], warden_vectors[k].nr,
 			    warden_vectors[k].a);
 		for (unsigned pc = 0; pc < filters[i]->len; pc++) {
-			if (ran[i][pc])
+			if (ran[i][pc] == RAN)
 				continue;
-			printf("# %s: instruction %u never ran\n",
-			       filters[i]->name, pc);
+			printf("# %s: instruction %u never ran%s\n",
+			       filters[i]->name, pc,
+			       ran[i][pc] ? " both ways" : "");
 			unseen++;
 		}
 	}

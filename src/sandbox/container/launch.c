@@ -1,11 +1,11 @@
 /*
  * Launching, in this order and no other:
  *
- * 1. The host's root clones a child into new pid, mount, ipc and uts
- *    namespaces, already inside its control group. The child makes its views
- *    of the machine, while the part's helper makes the network, cgroup and user
- *    namespaces, and the warden the volume and the other groups. (A part made
- *    ahead has all but the volume.)
+ * 1. The host's root clones a child into a new pid namespace, already inside
+ *    its control group. The child leaves for new mount, ipc and uts namespaces
+ *    and makes its views of the machine, while the part's helper makes the
+ *    network, cgroup and user namespaces, and the warden the volume and the
+ *    other groups. (A part made ahead has all but the volume.)
  * 2. With these it joins its groups and builds its root, by descriptors. All
  *    namespaces but the user namespace belong to the initial one: whoever is
  *    root inside the sandbox later has no power over them, so it can mount
@@ -89,10 +89,22 @@ int step_spaces(struct launch_ctx *l, struct err *e)
 	return 0;
 }
 
+/* Not at birth, which the warden would wait for. */
+static int leave_namespaces(struct err *e)
+{
+	int flags = CLONE_NEWNS | CLONE_NEWUTS;
+
+	if (WALL(IPCNS))
+		flags |= CLONE_NEWIPC;
+	return unshare(flags) < 0 ? err_sys(e, "make namespaces") : 0;
+}
+
 int step_basics(struct launch_ctx *l, struct err *e)
 {
 	sigset_t none;
 
+	if (leave_namespaces(e) < 0)
+		return -e->code;
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	if (setsid() < 0)
@@ -301,17 +313,6 @@ static void __attribute__((noreturn)) child(struct launch_ctx *l)
 	_exit(127);
 }
 
-static uint64_t namespaces(void)
-{
-	uint64_t flags = CLONE_NEWNS | CLONE_NEWUTS;
-
-	if (WALL(PIDNS))
-		flags |= CLONE_NEWPID;
-	if (WALL(IPCNS))
-		flags |= CLONE_NEWIPC;
-	return flags;
-}
-
 int launch_begin(const struct launch_host *h, const struct launch_spec *s,
 		 const struct part *p, struct launched *out, struct err *e)
 {
@@ -326,7 +327,8 @@ int launch_begin(const struct launch_host *h, const struct launch_spec *s,
 		return err_sys(e, "socketpair");
 	out->pid_fd = -1;
 	l.talk_fd = pair[1];
-	out->pid = clone_into(namespaces(), p->group_fd, &out->pid_fd);
+	out->pid = clone_into(WALL(PIDNS) ? CLONE_NEWPID : 0, p->group_fd,
+			      &out->pid_fd);
 	if (out->pid == 0) {
 		close(pair[0]);
 		child(&l);

@@ -36,9 +36,9 @@ struct launched {
  * the volume spec->id and the image spec->image are in the pool, and the
  * groups have their limits.
  */
-#define LAUNCH_DIRS                                    \
-	{                                              \
-		"l", "u", "r", "vdev", "vproc", "vsys" \
+#define LAUNCH_DIRS                                              \
+	{                                                        \
+		"l", "u", "r", "vdev", "vproc", "vsys", "vcover" \
 	}
 int launch_begin(const struct launch_host *h, const struct launch_spec *s,
 		 const struct part *p, struct launched *out,

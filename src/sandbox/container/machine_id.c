@@ -45,18 +45,22 @@ static void make_id(const char *sandbox, char out[MACHINE_ID + 1])
 	memcpy(out + 32, "\n", 2);
 }
 
-/* Is there one, and not ours yet? `copied`: from another sandbox. */
-static bool is_wanted(int etc_fd, const char *id, bool copied)
+/* Is there one? `copied`: from another sandbox. Most images have none, and
+ * then it need not be made of the id. */
+static bool has_one(int etc_fd, bool copied)
+{
+	struct stat st;
+
+	return fstatat(etc_fd, NAME, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+	       S_ISREG(st.st_mode) && (copied || st.st_size >= MACHINE_ID - 1);
+}
+
+static bool is_ours(int etc_fd, const char *id)
 {
 	char old[MACHINE_ID + 1] = "";
-	struct stat st;
-	ssize_t n;
 
-	if (fstatat(etc_fd, NAME, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
-	    !S_ISREG(st.st_mode) || (!copied && st.st_size < MACHINE_ID - 1))
-		return false;
-	n = read_file_at(etc_fd, NAME, old, sizeof(old));
-	return n != MACHINE_ID || memcmp(old, id, MACHINE_ID) != 0;
+	return read_file_at(etc_fd, NAME, old, sizeof(old)) == MACHINE_ID &&
+	       memcmp(old, id, MACHINE_ID) == 0;
 }
 
 /* A new file in place of the old one, which may not be ours to write to. */
@@ -80,10 +84,10 @@ void machine_id_set(int root_fd, const char *id, bool copied)
 		open_beneath(root_fd, "etc", O_RDONLY | O_DIRECTORY);
 	char text[MACHINE_ID + 1];
 
-	if (etc_fd < 0)
+	if (etc_fd < 0 || !has_one(etc_fd, copied))
 		return;
 	make_id(id, text);
-	if (is_wanted(etc_fd, text, copied))
+	if (!is_ours(etc_fd, text))
 		replace(etc_fd, text);
 }
 

@@ -55,6 +55,7 @@ static int mount_overlay(bool durable, struct err *e)
 		{ "index", "off" },
 		{ "metacopy", "off" },
 		{ "redirect_dir", "on" },
+		{ "uuid", "off" }, /* a fork's would be its parent's */
 		{ durable ? NULL : "volatile", NULL },
 		{ 0 },
 	};

@@ -48,29 +48,34 @@ static const struct {
 #define COVER_MEMINFO ".meminfo"
 #define COVER_BOOT_ID ".boot_id"
 
-static const struct cover {
+/* Where they are found while the covers are put on. */
+#define COVERS "/vcover"
+#define FILE_COVER COVERS "/" COVER_FILE
+#define DIR_COVER COVERS "/" COVER_DIR
+
+static const struct {
 	const char *path, *with;
 } covers[] = {
-	{ "buddyinfo", COVER_FILE },  { "cmdline", COVER_FILE },
-	{ "config.gz", COVER_FILE },  { "consoles", COVER_FILE },
-	{ "crypto", COVER_FILE },     { "devices", COVER_FILE },
-	{ "diskstats", COVER_FILE },  { "interrupts", COVER_FILE },
-	{ "iomem", COVER_FILE },      { "ioports", COVER_FILE },
-	{ "kallsyms", COVER_FILE },   { "kcore", COVER_FILE },
-	{ "key-users", COVER_FILE },  { "keys", COVER_FILE },
-	{ "kmsg", COVER_FILE },       { "locks", COVER_FILE },
-	{ "misc", COVER_FILE },       { "modules", COVER_FILE },
-	{ "partitions", COVER_FILE }, { "schedstat", COVER_FILE },
-	{ "slabinfo", COVER_FILE },   { "softirqs", COVER_FILE },
-	{ "swaps", COVER_FILE },      { "sysrq-trigger", COVER_FILE },
-	{ "timer_list", COVER_FILE }, { "vmallocinfo", COVER_FILE },
-	{ "vmstat", COVER_FILE },     { "zoneinfo", COVER_FILE },
-	{ "acpi", COVER_DIR },        { "bus", COVER_DIR },
-	{ "driver", COVER_DIR },      { "dynamic_debug", COVER_DIR },
-	{ "fs", COVER_DIR },          { "irq", COVER_DIR },
-	{ "pressure", COVER_DIR },    { "scsi", COVER_DIR },
+	{ "buddyinfo", FILE_COVER },  { "cmdline", FILE_COVER },
+	{ "config.gz", FILE_COVER },  { "consoles", FILE_COVER },
+	{ "crypto", FILE_COVER },     { "devices", FILE_COVER },
+	{ "diskstats", FILE_COVER },  { "interrupts", FILE_COVER },
+	{ "iomem", FILE_COVER },      { "ioports", FILE_COVER },
+	{ "kallsyms", FILE_COVER },   { "kcore", FILE_COVER },
+	{ "key-users", FILE_COVER },  { "keys", FILE_COVER },
+	{ "kmsg", FILE_COVER },       { "locks", FILE_COVER },
+	{ "misc", FILE_COVER },       { "modules", FILE_COVER },
+	{ "partitions", FILE_COVER }, { "schedstat", FILE_COVER },
+	{ "slabinfo", FILE_COVER },   { "softirqs", FILE_COVER },
+	{ "swaps", FILE_COVER },      { "sysrq-trigger", FILE_COVER },
+	{ "timer_list", FILE_COVER }, { "vmallocinfo", FILE_COVER },
+	{ "vmstat", FILE_COVER },     { "zoneinfo", FILE_COVER },
+	{ "acpi", DIR_COVER },        { "bus", DIR_COVER },
+	{ "driver", DIR_COVER },      { "dynamic_debug", DIR_COVER },
+	{ "fs", DIR_COVER },          { "irq", DIR_COVER },
+	{ "pressure", DIR_COVER },    { "scsi", DIR_COVER },
 	{ "sysvipc", NULL }, /* the own namespace's: shown */
-	{ "tty", COVER_DIR },         { "meminfo", COVER_MEMINFO },
+	{ "tty", DIR_COVER },         { "meminfo", COVERS "/" COVER_MEMINFO },
 };
 
 static int put_file(int dir_fd, const char *name, const char *text,
@@ -220,35 +225,67 @@ int step_dev(struct launch_ctx *l, struct err *e)
 	return mount_pts_shm(l, fd, e);
 }
 
-/* A read-only cover over one path of /proc; a path that is not there is fine:
- * kernels differ. */
-static int cover(int proc_fd, const char *path, int src_fd, const char *src,
-		 struct err *e)
+/*
+ * A read-only cover over one path of /proc, the current directory; a path that
+ * is not there is fine: kernels differ. The classic call, as one does the work
+ * of five: there are forty covers. What it makes has all attributes of the
+ * mount that `with` is on.
+ */
+static int cover(const char *path, const char *with, struct err *e)
 {
-	AUTO_CLOSE int at_fd = -1, fd = -1;
-
-	at_fd = open_beneath(proc_fd, path, O_PATH);
-	if (at_fd == -ENOENT)
+	if (mount(with, path, NULL, MS_BIND, NULL) == 0)
 		return 0;
+	/* Or is it the cover that is not there? */
+	if (errno == ENOENT &&
+	    faccessat(AT_FDCWD, path, F_OK, AT_SYMLINK_NOFOLLOW) < 0 &&
+	    errno == ENOENT)
+		return 0;
+	return err_sys(e, "cover /proc/%s", path);
+}
+
+/* Where the covers are taken from: /dev once more, but read-only. */
+static int open_covers(int dev_fd, struct err *e)
+{
+	AUTO_CLOSE int at_fd = open_place(COVERS, e), fd = -1;
+
 	if (at_fd < 0)
-		return err_set(e, -at_fd, "open /proc/%s: %s", path,
-			       strerror(-at_fd));
-	fd = mount_clone(src_fd, src, VIEW_FLAGS | MOUNT_ATTR_RDONLY, -1, e);
+		return at_fd;
+	fd = mount_clone(dev_fd, "", VIEW_FLAGS | MOUNT_ATTR_RDONLY, -1, e);
+	return fd < 0 ? fd : mount_at(fd, at_fd, e);
+}
+
+static int cover_sys(int proc_fd, struct err *e)
+{
+	AUTO_CLOSE int fd = mount_clone(proc_fd, "sys",
+					VIEW_FLAGS | MOUNT_ATTR_RDONLY, -1, e);
+	AUTO_CLOSE int at_fd = -1;
+
 	if (fd < 0)
 		return fd;
+	at_fd = open_beneath(proc_fd, "sys", O_PATH);
+	if (at_fd < 0)
+		return err_set(e, -at_fd, "open /proc/sys: %s",
+			       strerror(-at_fd));
 	return mount_at(fd, at_fd, e);
 }
 
-static int cover_all(int proc_fd, int dev_fd, struct err *e)
+static int cover_all(int proc_fd, struct err *e)
 {
 	size_t i;
 
+	if (fchdir(proc_fd) < 0)
+		return err_sys(e, "enter /proc");
 	for (i = 0; WALL(PROCMASK) && i < ARRAY_LEN(covers); i++)
-		if (covers[i].with && cover(proc_fd, covers[i].path, dev_fd,
-					    covers[i].with, e) < 0)
+		if (covers[i].with &&
+		    cover(covers[i].path, covers[i].with, e) < 0)
 			return -e->code;
-	if (WALL(PROCSYS) && cover(proc_fd, "sys", proc_fd, "sys", e) < 0)
+	if (WALL(PROCSYS) && cover_sys(proc_fd, e) < 0)
 		return -e->code;
+	/* Through the cover of /proc/sys, hence after it; no kernel is without
+	 * it. */
+	if (mount(COVERS "/" COVER_BOOT_ID, "sys/kernel/random/boot_id", NULL,
+		  MS_BIND, NULL) < 0)
+		return err_sys(e, "cover boot_id");
 	return 0;
 }
 
@@ -270,9 +307,7 @@ static int seal_dev(int dev_fd, struct err *e)
 
 int step_proc(struct launch_ctx *l, struct err *e)
 {
-	static const char boot_id[] = "sys/kernel/random/boot_id";
 	AUTO_CLOSE int at_fd = open_place("/vproc", e), fd = -1, dev_fd = -1;
-	AUTO_CLOSE int boot_fd = -1, id_fd = -1;
 
 	if (at_fd < 0)
 		return at_fd;
@@ -282,17 +317,7 @@ int step_proc(struct launch_ctx *l, struct err *e)
 	dev_fd = open_place("/vdev", e);
 	if (dev_fd < 0)
 		return dev_fd;
-	if (cover_all(fd, dev_fd, e) < 0)
-		return -e->code;
-	/* Through the cover of /proc/sys, hence after it and by path. */
-	boot_fd = openat(fd, boot_id, O_PATH | O_CLOEXEC);
-	id_fd = mount_clone(dev_fd, COVER_BOOT_ID,
-			    VIEW_FLAGS | MOUNT_ATTR_RDONLY, -1, e);
-	if (id_fd < 0)
-		return id_fd;
-	if (boot_fd < 0)
-		return err_sys(e, "open boot_id");
-	if (mount_at(id_fd, boot_fd, e) < 0)
+	if (open_covers(dev_fd, e) < 0 || cover_all(fd, e) < 0)
 		return -e->code;
 	l->oom_fd = openat(fd, "self/oom_score_adj", O_WRONLY | O_CLOEXEC);
 	/* The warden's own value may be far below, and would be inherited. One
