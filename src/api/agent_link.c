@@ -74,6 +74,7 @@ static void hang_up(struct agent_link *g)
 void agent_done(struct agent_link *g)
 {
 	hang_up(g);
+	timer_del(&box_of(g)->api->loop, &g->pulse);
 	drop_pings(g);
 	free(g->slot);
 	g->slot = NULL;
@@ -111,6 +112,7 @@ static void on_lost(struct endpoint *ep, int why)
 		s->degraded = true;
 		s->api->metrics.agent_faults++;
 		agent_lost(g, EPROTO, "agent broke the protocol");
+		pulse_lied(g);
 	} else if (s->state == BOX_ENDING) {
 		agent_lost(g, ENOTCONN,
 			   *s->reason ? s->reason : "the sandbox was removed");
@@ -162,6 +164,7 @@ static int frame_pong(struct agent_link *g, const struct frame *f, uint8_t *raw)
 	p = container_of(g->pings.next, struct ping, node);
 	client = p->client;
 	no = p->client_no;
+	pulse_felt(g);
 	left = p->left ? chan_find(g, p->left) : NULL;
 	list_del(&p->node);
 	free(p);
@@ -316,7 +319,10 @@ static int on_frame(struct endpoint *ep, const struct frame *f, uint8_t *raw)
 	if (from_agent[type].check(ch, f) < 0 && GUARD(PROTOCOL))
 		return -EBADMSG;
 	box_of(g)->api->metrics.bytes_out += f->len;
+	pulse_felt(g);
 	last = from_agent[type].last;
+	if (last)
+		g->lies = 0;
 	if (last)
 		chan_unlink(ch);
 	r = ch->ops->frame(ch, f, raw, last);
@@ -437,13 +443,23 @@ void agent_ping(struct agent_link *g, struct relay *client, uint8_t *raw,
 	endpoint_forward(&g->ep, raw, f, 0);
 }
 
-void agent_left(struct agent_link *g, const struct chan *ch)
+static void ping_own(struct agent_link *g, uint32_t left)
 {
 	struct ping *p = xcalloc(1, sizeof(*p));
 
-	p->left = ch->agent_no;
+	p->left = left;
 	list_add(&g->pings, &p->node);
 	frame_put(endpoint_out(&g->ep), FRAME_PING, 0, 0, NULL, 0);
+}
+
+void agent_left(struct agent_link *g, const struct chan *ch)
+{
+	ping_own(g, ch->agent_no);
+}
+
+void agent_ping_own(struct agent_link *g)
+{
+	ping_own(g, 0);
 }
 
 void agent_forget_pings(struct agent_link *g, const struct relay *client)

@@ -69,6 +69,8 @@ struct agent_link {
 	unsigned n_own;      /* and those of the daemon itself */
 	unsigned n_connections;
 	uint32_t generation;
+	struct timer pulse; /* pulse.c */
+	unsigned silent_steps, lies;
 	bool starved;       /* who has ops->drained was told to wait */
 	bool cut;           /* between two tries to be greeted */
 	bool mute;          /* the last time, none of them was of use */
@@ -112,9 +114,18 @@ void chan_watch(struct agent_link *g, uint32_t number);
 /* FRAME_PING of a client; the answer goes back to it. */
 void agent_ping(struct agent_link *g, struct relay *client, uint8_t *raw,
 		const struct frame *f);
+/* One of our own. */
+void agent_ping_own(struct agent_link *g);
 void agent_forget_pings(struct agent_link *g, const struct relay *client);
 /* Somebody left a channel: it is freed when nothing is under way to it. */
 void agent_left(struct agent_link *g, const struct chan *ch);
+/*
+ * pulse.c: somebody wants something of it; it has said
+ * something that is true; it has broken the protocol.
+ */
+void pulse_ask(struct agent_link *g);
+void pulse_felt(struct agent_link *g);
+void pulse_lied(struct agent_link *g);
 /* Has anybody to do with its processes? */
 static inline bool agent_has_clients(const struct agent_link *g)
 {

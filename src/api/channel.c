@@ -75,6 +75,7 @@ struct chan *chan_new(struct agent_link *g, const struct chan_ops *ops,
 	g->n_chans++;
 	g->n_watchers += ops == &watcher;
 	box_touch(box_of(ch));
+	pulse_ask(g);
 	return ch;
 }
 

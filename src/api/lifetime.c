@@ -36,8 +36,7 @@ void box_reason(struct sandbox *s, const char *fmt, ...)
 	va_end(ap);
 }
 
-/* `limit` is the name in its spec; the reason has been set. */
-static void end(struct sandbox *s, const char *limit)
+void box_over(struct sandbox *s, const char *limit)
 {
 	if (s->state == BOX_ENDING)
 		return;
@@ -150,7 +149,7 @@ static void on_deadline(struct timer *t)
 	}
 	box_reason(s, "its time is over: timeout of %.10g s",
 		   (double)s->spec.timeout_ms / 1000);
-	end(s, "timeout");
+	box_over(s, "timeout");
 }
 
 void lifetime_start(struct sandbox *s)
@@ -212,7 +211,7 @@ static void idle(struct sandbox *s)
 		return;
 	}
 	box_reason(s, "idle for %.10g s", (double)s->spec.idle_ms / 1000);
-	end(s, "idle-timeout");
+	box_over(s, "idle-timeout");
 }
 
 void lifetime_check(struct sandbox *s)
@@ -223,7 +222,7 @@ void lifetime_check(struct sandbox *s)
 	if (budget_used(s)) {
 		box_reason(s, "cpu budget of %.10g s used",
 			   (double)s->spec.cpu_budget_ms / 1000);
-		end(s, "cpu-budget");
+		box_over(s, "cpu-budget");
 	} else if (s->spec.idle_ms > 0 && !s->restart.busy &&
 		   box_idle_ms(s) >= s->spec.idle_ms) {
 		idle(s);
@@ -268,5 +267,5 @@ void box_output(struct sandbox *s, size_t n)
 		return;
 	size_text(s->spec.output_limit, limit);
 	box_reason(s, "output limit of %s reached", limit);
-	end(s, "output-limit");
+	box_over(s, "output-limit");
 }

@@ -14,6 +14,9 @@ struct sandbox;
 
 /* Why it ends, for its clients and for later; the first reason stays. */
 void box_reason(struct sandbox *s, const char *fmt, ...) PRINTF_LIKE(2, 3);
+/* A limit (its name in the spec, if it is there) is reached: it is removed. The
+ * reason has been set. */
+void box_over(struct sandbox *s, const char *limit);
 
 /* Its time counts from now. */
 void lifetime_start(struct sandbox *s);

@@ -54,6 +54,7 @@ static const struct key {
 	NUM_KEY("memory_reserve", SIZE, memory_reserve, "128M"),
 	NUM_KEY("spares", NUMBER, spares, "2"),
 	NUM_KEY("microvm_spares", NUMBER, microvm_spares, "0"),
+	NUM_KEY("microvm_silence", DURATION, microvm_silence_ms, "2m"),
 	TEXT_KEY(image, "debian"),
 	NUM_KEY("cpus", MILLI, cpus_milli, "2"),
 	NUM_KEY("memory", SIZE, mem_bytes, "2G"),

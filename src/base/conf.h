@@ -39,7 +39,8 @@ struct conf {
 	uint64_t memory_reserve; /* of the host; below it nothing starts */
 	uint64_t spares;         /* sandboxes kept waiting for a create... */
 	uint64_t microvm_spares; /* ...of the other tier */
-	char image[64];          /* default image */
+	uint64_t microvm_silence_ms;
+	char image[64];                                   /* default image */
 	uint64_t cpus_milli, mem_bytes, disk_bytes, pids; /* defaults */
 	uint64_t project_disk;  /* all that a project has; 0: without end */
 	uint64_t timeout_ms;    /* default life; 0: none */

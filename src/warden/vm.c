@@ -210,11 +210,11 @@ static void tell_last(struct vm *v)
 	char line[TOLD_MAX + 1];
 
 	console_drain(v);
-	if (b->asked || buf_len(&v->last) == 0)
+	if (buf_len(&v->last) == 0)
 		return;
 	last_line(&v->last, line);
 	log_warn("sandbox=%s console: %s", b->spec.id, line);
-	if (b->failure.code == 0)
+	if (b->failure.code == 0 && !b->asked)
 		err_set(&b->failure, EIO, "the machine ended: %s", line);
 }
 

@@ -43,6 +43,12 @@ def plain_only(test):
     return None if SANITIZED else test
 
 
+def container_only(why):
+    """For a test about how containers are made; with microVMs it is skipped,
+    and says why."""
+    return unittest.skipIf(TIER == "microvm", f"only for containers: {why}")
+
+
 UID_BASE = 1879048192
 UIDS_PER_SLOT = 1 << 24
 SLOTS = 16

@@ -1,3 +1,4 @@
+# suite: both
 # suite: sanitized
 """Files of a sandbox over HTTP: up and down, whole and in parts, names that
 hurt, links that lead out, disks that are full, clients that leave."""

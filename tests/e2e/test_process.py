@@ -1,3 +1,4 @@
+# suite: both
 # suite: sanitized
 """Processes over plain HTTP: start, list, connect and come back, input, size,
 signals, waiting, running to the end."""
@@ -208,7 +209,7 @@ class Streams(ProcessCase):
         slow.until("started")
         number = slow.started["number"]
         ends = []
-        for _ in range(30):
+        for _ in range(int(30 * SLOW)):
             ends.append(self.listed(number)["stdout_end"])
             if ends[-3:-1] == [ends[-1]] * 2 and ends[-1] > 0:
                 break
@@ -618,7 +619,7 @@ class RunToTheEnd(ProcessCase):
 
     def test_timeout(self):
         began = time.monotonic()
-        r = self.run_it("echo early; sleep 60", timeout=0.5)
+        r = self.run_it("echo early; sleep 60", timeout=0.5 * SLOW)
         self.assertLess(time.monotonic() - began, 5 * SLOW)
         self.assertTrue(r["timed_out"])
         self.assertEqual((r["stdout"], r["exit"]["signal"]), ("early\n", 9))

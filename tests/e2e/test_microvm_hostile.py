@@ -1,0 +1,207 @@
+# suite: microvm
+# suite: long
+"""Guests whose kernel was taken over: whatever they do with their lines to the
+host, the host stays well, others are served, and they are ended or said to be
+ill. What they do is a script that runs as root of their kernel (evil_guest.py).
+"""
+
+import struct
+import threading
+import time
+
+import evil_guest
+import harness
+from harness import SLOW, wait_for
+
+SPEC = {"tier": "microvm", "memory": "64M", "disk": "64M"}
+AGENT, CONTROL, DOOR = ("/d/vport0p%d" % n for n in (1, 2, 3))
+# Who serves its ports goes, the ports are free.
+TAKE = "/busybox killall -9 real-init; /busybox sleep 0.2\n"
+ANSWER = 5 * SLOW      # of others, meanwhile
+SILENCE = int(15 * SLOW)
+GROWTH = 24 << 20        # of all our processes together
+
+
+def printf(data):
+    """As a word of a shell's printf."""
+    return "'" + "".join("\\%03o" % c for c in data) + "'"
+
+
+def hello():
+    return harness.MAGIC + struct.pack("<HHI", 1, 1, 0) + bytes(16)
+
+
+def frame(kind, channel, payload=b"", length=None):
+    n = len(payload) if length is None else length
+    return struct.pack("<IBBHI", n, kind, 0, 0, channel) + payload
+
+
+class Case(evil_guest.Case):
+    CONF = {"microvm_silence": f"{SILENCE}s"}
+
+    def setUp(self):
+        self.vm = self.i.create(**SPEC)
+        self.neighbour = self.i.create(tier="container")
+        self.assertEqual(self.i.sh(self.vm, "echo hi").out, "hi\n")
+        self.before = self.memory()
+
+    def memory(self):
+        """What our roles have of their own, in bytes."""
+        total = 0
+        for name, pids in self.i.pids().items():
+            for pid in pids if name != "carrel" else ():
+                for line in harness.read(f"/proc/{pid}/status", "").splitlines():
+                    if line.startswith("RssAnon:"):
+                        total += int(line.split()[1]) << 10
+        return total
+
+    def exec(self):
+        return self.i.cli("exec", self.vm, "--", "true", timeout=150)
+
+    def poke(self, ask=None, refused=lambda p: p.returncode):
+        """Asks for something in the machine, in a thread, until it is refused:
+        what was said then."""
+        got = []
+
+        def loop():
+            while not got or not refused(got[-1]):
+                got[:] = [(ask or self.exec)()]
+        t = threading.Thread(target=loop, daemon=True)
+        t.start()
+        return t, got
+
+    def others_are_served(self, seconds=4):
+        """For a while: API and neighbours answer, and nothing grows."""
+        end = time.monotonic() + seconds
+        most = 0
+        while time.monotonic() < end:
+            began = time.monotonic()
+            self.assertEqual(self.i.api("GET", "/v1/host").status, 200)
+            w = self.i.exec_wire(self.neighbour)
+            w.spawn(["echo", "well"])
+            self.assertEqual(w.finish()[:2], (0, b"well\n"))
+            w.close()
+            self.assertLess(time.monotonic() - began, ANSWER)
+            most = max(most, self.memory())
+        self.assertLess(most - self.before, GROWTH)
+
+    def poked(self, ask=None, refused=None):
+        """Others are served while somebody waits for an answer of it."""
+        t, got = self.poke(ask, refused) if ask else self.poke()
+        self.others_are_served()
+        t.join(SILENCE + 90 * SLOW)
+        self.assertFalse(t.is_alive(), "the request does not end")
+        return got[0]
+
+    def ended(self, want):
+        wait_for("it has ended", lambda: self.vm not in self.i.ids(),
+                 SILENCE + 30 * SLOW, 0.1)
+        end = self.i.api("GET", f"/v1/sandboxes/{self.vm}").json["ended"]
+        self.assertIn(want, end["reason"])
+        self.assertIn(want, self.exec().err)
+        self.nothing_is_left()
+
+    def goes(self):
+        """It can be removed, at once."""
+        began = time.monotonic()
+        self.i.rm(self.vm)
+        self.assertLess(time.monotonic() - began, ANSWER)
+        self.nothing_is_left()
+
+    def nothing_is_left(self):
+        wait_for("nothing is left of it", lambda: not [
+            p for p in self.i.box_pids()
+            if "qemu" in harness.read(f"/proc/{p}/comm", "")], 10 * SLOW)
+
+
+class Agent(Case):
+    """The line to the agent."""
+
+    def lies(self, script):
+        self.turn_evil(self.vm, TAKE + script)
+        # Once may be an accident.
+        for _ in range(3):
+            self.assertIn("broke the protocol", self.poked().err)
+        self.ended("broke the protocol")
+
+    def test_flood_of_nothing(self):
+        """Bytes that are no frames, as fast as it can, and nothing is read."""
+        self.lies(f"/busybox cat /d/zero > {AGENT}")
+
+    def test_frame_without_end(self):
+        lie = printf(hello() + frame(harness.PONG, 1, length=0xfffffff0))
+        self.lies(f"(printf {lie}; /busybox cat /d/zero) > {AGENT}")
+
+    def test_answers_to_nobody(self):
+        line = printf(hello() + frame(harness.PONG, 0) * 50)
+        self.lies(f"while :; do printf {line}; done > {AGENT}")
+
+    def test_wrong_offsets(self):
+        out = printf(hello() + frame(harness.OUTPUT, 1 << 10, struct.pack(
+            "<BQ", 1, 1 << 62) + b"x"))
+        self.lies(f"while :; do printf {out}; /busybox sleep 0.05; "
+                     f"done > {AGENT}")
+
+    def test_comes_and_goes(self):
+        self.lies(f"while :; do printf x > {AGENT}; done")
+
+
+class Control(Case):
+    """The line over which it is asked to stand still: who takes a snapshot
+    hears that it cannot be had."""
+
+    def refused(self, script):
+        self.turn_evil(self.vm, TAKE + script)
+        r = self.poked(lambda: self.i.api(
+            "POST", f"/v1/sandboxes/{self.vm}/snapshots", {},
+            timeout=150 * SLOW), lambda r: r.status >= 400)
+        print("#", r, flush=True)
+        self.goes()
+
+    def test_garbage(self):
+        self.refused(f"/busybox cat /d/urandom > {CONTROL}")
+
+    def test_answers_to_others(self):
+        """Of the right kind, without end."""
+        old = struct.pack("<IHHQi", 0x74736775, 1, 2, 1, 0) + bytes(124)
+        self.refused(f"while :; do printf {printf(old * 8)}; done > {CONTROL}")
+
+    def test_silence(self):
+        self.refused(f"/busybox sleep 1000 < {CONTROL}")
+
+
+class Door(Case):
+    def test_garbage(self):
+        self.turn_evil(self.vm, TAKE + f"/busybox cat /d/urandom > {DOOR}")
+        self.others_are_served()
+        self.goes()
+
+    def test_openings(self):
+        """Streams to everywhere, without end."""
+        self.turn_evil(self.vm, TAKE + f"/busybox cat /d/zero > {DOOR}")
+        self.others_are_served()
+        self.goes()
+
+
+class Itself(Case):
+    def test_console(self):
+        self.turn_evil(self.vm, "/busybox yes carrel > /d/ttyS0")
+        self.others_are_served()
+        self.goes()
+
+    def test_spins(self):
+        """Nothing but a loop ever runs in it."""
+        self.turn_evil(self.vm, "echo -1 > /proc/sys/kernel/sched_rt_runtime_us\n"
+                       "/busybox chrt -f -p 99 $$\n"
+                       "while :; do :; done")
+        self.assertIn("not answered", self.poked().err)
+        self.ended("not answered")
+
+    def test_stands_still(self):
+        self.turn_evil(self.vm, "kill -STOP $1; /busybox sleep 1000")
+        self.assertIn("not answered", self.poked().err)
+        self.ended("not answered")
+
+
+if __name__ == "__main__":
+    harness.main()
