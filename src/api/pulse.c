@@ -6,7 +6,7 @@
  * its reason says so.
  *
  * It is asked for a sign of life as long as somebody waits for something of
- * it, an exit at the least.
+ * it, an exit at the least, or has waited in vain.
  */
 #include "api/agent_link.h"
 #include "api/api.h"
@@ -46,7 +46,7 @@ static void on_step(struct timer *t)
 	struct sandbox *s = box_of(g);
 	struct err e = { 0 };
 
-	if (g->n_chans == 0 && list_empty(&g->pings))
+	if (g->n_chans == 0 && list_empty(&g->pings) && !g->mute)
 		return;
 	if (is_held(s)) {
 		g->silent_steps = 0;

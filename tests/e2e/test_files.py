@@ -409,7 +409,7 @@ class Names(Case):
     @harness.plain_only
     def test_large_directory(self):
         """However many entries: one answer is bounded, and all can be had."""
-        n = 100000
+        n = 20000 if harness.TIER == "microvm" else 100000
         self.sh(f"mkdir many; cd many; seq -w {n} | sed 's/$/-\"&\"/' | "
                 "xargs touch")
         before = time.monotonic()
@@ -425,7 +425,7 @@ class Names(Case):
             after = r.json["next"]
             if not after:
                 break
-        self.assertEqual(pages, 10)
+        self.assertEqual(pages, n // 10000)
         self.assertEqual(len(seen), n)
         self.assertEqual(seen, sorted(set(seen)))
         self.assertLess(time.monotonic() - before, 60 * SLOW)
