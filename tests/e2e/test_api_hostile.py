@@ -1,3 +1,4 @@
+# suite: slow
 # suite: sanitized
 """The api role between hostile ends: agents that lie, flood and break their
 windows, clients that do the same, a warden that goes away."""

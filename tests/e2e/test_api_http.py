@@ -1,3 +1,4 @@
+# suite: slow
 # suite: sanitized
 """Requests to the api role, with a warden that does as it is told."""
 

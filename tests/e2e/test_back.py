@@ -1,3 +1,4 @@
+# suite: slow
 # suite: sanitized
 """Streams that last: the daemon is killed or upgraded while commands run in
 sandboxes, and not a byte of theirs is lost, doubled or out of order."""

@@ -1,3 +1,4 @@
+# suite: slow
 # suite: sanitized
 """The command line against a scripted server: bytes, windows, signals, exit
 codes, and what it does when the other side breaks the rules."""

@@ -1,3 +1,4 @@
+# suite: slow
 """The host has a bad day, in short: the disk is full, the pool is full, there is
 no memory, there are no descriptors, the clock jumps, the disk is slow, and parts
 of the daemon die. Nothing that was acknowledged is lost, and nothing is left.

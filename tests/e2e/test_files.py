@@ -1,4 +1,5 @@
 # suite: both
+# suite: slow
 # suite: sanitized
 """Files of a sandbox over HTTP: up and down, whole and in parts, names that
 hurt, links that lead out, disks that are full, clients that leave."""

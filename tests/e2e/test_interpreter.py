@@ -1,3 +1,4 @@
+# suite: slow
 # suite: interpreter
 # suite: npm
 """The image code-interpreter: what its server on port 49999 does with code,

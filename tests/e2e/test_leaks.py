@@ -1,3 +1,4 @@
+# suite: slow
 """Cycles of create, exec, remove: nothing grows. `make soak` does 5000."""
 
 import os

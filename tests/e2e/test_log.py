@@ -1,3 +1,4 @@
+# suite: slow
 # suite: sanitized
 """The log of a whole daemon: what is in it, what is not, and that nothing
 of it is lost, whoever dies when."""

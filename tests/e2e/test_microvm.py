@@ -1,3 +1,4 @@
+# suite: slow
 # suite: microvm
 """Sandboxes of the tier microvm: the same product with a kernel of its own."""
 

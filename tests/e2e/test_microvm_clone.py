@@ -1,3 +1,4 @@
+# suite: slow
 # suite: microvm
 """Machines of the tier microvm start as copies of one that was booted once,
 and are nobody's twin for it."""

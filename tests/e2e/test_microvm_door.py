@@ -1,3 +1,4 @@
+# suite: slow
 # suite: microvm
 """The door of a microVM: no network device, one line to the host, and behind it
 the same gate with the same policies, secrets and log. Connections are made by

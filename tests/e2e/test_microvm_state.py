@@ -1,3 +1,4 @@
+# suite: slow
 # suite: microvm
 """MicroVMs with their memory: snapshots, rollbacks, forks and pauses in which
 processes go on, and disk and memory are of one moment."""

@@ -1,3 +1,4 @@
+# suite: slow
 """Pause and resume, requests that wake a paused sandbox, and idle ones."""
 
 import functools

@@ -1,3 +1,4 @@
+# suite: slow
 # suite: sanitized
 """The proxy to ports of sandboxes, between clients and servers that do as they
 like: what passes, what does not, and who is told what. The servers are threads

@@ -1,4 +1,5 @@
 # suite: both
+# suite: slow
 # suite: sanitized
 """Processes over plain HTTP: start, list, connect and come back, input, size,
 signals, waiting, running to the end."""

@@ -1,3 +1,4 @@
+# suite: slow
 # suite: sanitized
 """The worker against archives: hostile ones are refused or neutralised, honest
 ones are unpacked exactly, and the process that does it is locked in.

@@ -1,3 +1,4 @@
+# suite: slow
 """Escapes: every row of the probe inside, as the user and by sudo, and what the
 host can see of it. One test per row, and those that only the host can judge."""
 

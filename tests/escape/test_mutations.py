@@ -1,3 +1,4 @@
+# suite: slow
 """Mutations: a build that can leave out one wall, and the rows that notice.
 
 Every row is run with every wall away, one at a time. A wall whose absence no row
