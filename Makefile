@@ -241,7 +241,9 @@ bench-idle: all $(BENCH) ##     only its part with 1000 idle sandboxes
 # main() of our own gives each target what its corpus has.
 FUZZ_SECONDS ?= 60
 FUZZ    := $(patsubst tests/fuzz/%_fuzz.c,%,$(wildcard tests/fuzz/*_fuzz.c))
-FUZZ_API := api relay # those that need the whole program
+FUZZ_OF := api gate # programs that some need as a whole, and which:
+FUZZ_OF_api  := api relay
+FUZZ_OF_gate := gate
 # Files of which only a part is run: what the rest calls need not be there.
 FUZZ_LD_record := -no-pie -Wl,--unresolved-symbols=ignore-all
 FUZZ_LD_warden := $(FUZZ_LD_record)
@@ -249,6 +251,12 @@ FUZZ_FLAGS_fuzz := -O1 -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize
 FUZZ_FLAGS_cov  := -O0 -fsanitize=fuzzer-no-link -fprofile-instr-generate -fcoverage-mapping
 FUZZ_LINK_fuzz  := -fsanitize=fuzzer,address,undefined
 FUZZ_LINK_cov   := -fsanitize=fuzzer -fprofile-instr-generate
+define fuzz_of
+$(1)/$(2).a: $(4)
+	$(Q)rm -f $$@ && $(AR) rcs $$@ $$^
+$(FUZZ_OF_$(2):%=$(1)/$(3)/%): $(1)/$(2).a
+
+endef
 define fuzz_variant
 build-$(1)/obj/%.o: %.c | $(B)/.deps $(GEN)
 	@mkdir -p $$(@D)
@@ -256,23 +264,20 @@ build-$(1)/obj/%.o: %.c | $(B)/.deps $(GEN)
 	$(Q)clang $(CPPFLAGS) -U_FORTIFY_SOURCE -g -std=gnu11 $(FUZZ_FLAGS_$(1)) -MMD -MP -c -o $$@ $$<
 build-$(1)/lib.a: $(patsubst %.c,build-$(1)/obj/%.o,$(LIB_SRC))
 	$(Q)rm -f $$@ && $(AR) rcs $$@ $$^
-build-$(1)/api.a: $(patsubst %.c,build-$(1)/obj/%.o,$(filter src/api/%,$(PART_SRC)))
-	$(Q)rm -f $$@ && $(AR) rcs $$@ $$^
-$(FUZZ_API:%=build-$(1)/bin/%): build-$(1)/api.a
+$(foreach p,$(FUZZ_OF),$(call fuzz_of,build-$(1),$(p),bin,$(patsubst %.c,build-$(1)/obj/%.o,$(filter src/$(p)/%,$(PART_SRC)))))
 build-$(1)/bin/%: build-$(1)/obj/tests/fuzz/%_fuzz.o build-$(1)/lib.a
 	@mkdir -p $$(@D)
-	$(Q)clang -g $(FUZZ_LINK_$(1)) $$(FUZZ_LD_$$*) -o $$@ $$(filter %.o,$$^) $$(filter %/api.a,$$^) build-$(1)/lib.a $(UNIT_LIBS)
+	$(Q)clang -g $(FUZZ_LINK_$(1)) $$(FUZZ_LD_$$*) -o $$@ $$(filter %.o,$$^) $$(filter-out %/lib.a,$$(filter %.a,$$^)) build-$(1)/lib.a $(UNIT_LIBS)
 -include $$(shell find build-$(1)/obj -name '*.d' 2>/dev/null)
 endef
 $(foreach v,fuzz cov,$(eval $(call fuzz_variant,$(v))))
 # Programs' files in one: a variable of one hides a name of another.
 $(B)/dyn/tests/fuzz/%.o: CFLAGS += -Wno-shadow
-$(B)/dyn/api.a: $(call obj,dyn,$(filter src/api/%,$(PART_SRC)))
-	$(Q)rm -f $@ && $(AR) rcs $@ $^
-$(FUZZ_API:%=$(B)/fuzz/%): $(B)/dyn/api.a
+$(foreach p,$(FUZZ_OF),$(eval $(B)/dyn/$(p).a: $(call obj,dyn,$(filter src/$(p)/%,$(PART_SRC))); $$(Q)rm -f $$@ && $$(AR) rcs $$@ $$^))
+$(foreach p,$(FUZZ_OF),$(eval $(FUZZ_OF_$(p):%=$(B)/fuzz/%): $(B)/dyn/$(p).a))
 $(B)/fuzz/%: $(B)/dyn/tests/fuzz/%_fuzz.o $(B)/dyn/tests/fuzz/replay.o $(B)/dyn/lib.a
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(LDFLAGS) $(SAN_DAEMON) $(FUZZ_LD_$*) -o $@ $(filter %.o,$^) $(filter %/api.a,$^) $(B)/dyn/lib.a $(UNIT_LIBS)
+	$(Q)$(CC) $(LDFLAGS) $(SAN_DAEMON) $(FUZZ_LD_$*) -o $@ $(filter %.o,$^) $(filter-out %/lib.a,$(filter %.a,$^)) $(B)/dyn/lib.a $(UNIT_LIBS)
 fuzz-replay: $(FUZZ:%=$(B)/fuzz/%) # for the suite
 fuzz-bin: $(FUZZ:%=build-fuzz/bin/%)
 fuzz: $(if $(T),$(T:%=build-fuzz/bin/%),fuzz-bin) ##           FUZZ_SECONDS (60) of each fuzz target, or of T="NAME..."

@@ -136,6 +136,20 @@ static int look(const struct scan_set *set, const char *text)
 	return label;
 }
 
+/* The same in all that says where it goes: hosts as they came and as they
+ * are sent, too. */
+static int look_at_target(const struct scan_set *set, const struct inject *j,
+			  const char *target)
+{
+	int label = look(set, target);
+
+	if (label < 0)
+		label = look(set, j->request->host);
+	if (label < 0 && j->head->authority)
+		label = look(set, j->head->authority);
+	return label;
+}
+
 /* --- which secrets --- */
 
 bool inject_needs_look(const struct box *b, const char *host, uint16_t port)
@@ -234,7 +248,7 @@ static int refuse_canaries(struct inject *j, struct err *e)
 
 	if (!set)
 		return 0;
-	label = look(set, j->target);
+	label = look_at_target(set, j, j->target);
 	for (i = 0; i < h->n_fields && label < 0; i++) {
 		label = look(set, h->field[i].name);
 		if (label < 0)
@@ -310,7 +324,7 @@ static int refuse_placeholders(struct inject *j, const struct pick *picks,
 	if (!GUARD(PLACEHOLDER) || scan_set_empty(set))
 		return 0;
 	own_target(j, picks, n, &target);
-	label = look(set, buf_str(&target));
+	label = look_at_target(set, j, buf_str(&target));
 	if (label >= 0)
 		return refuse(j, label, "the address", e);
 	for (i = 0; i < h->n_fields; i++) {

@@ -326,7 +326,7 @@ static size_t pass(struct scan *s, const char *p, size_t n, bool last,
 		if (!last && held < at)
 			held = beginning(s->set, p, n, at);
 	}
-	if (out)
+	if (out && held > at)
 		buf_add(out, p + at, held - at);
 	return held;
 }

@@ -75,7 +75,7 @@ void mux_put(struct mux *m, enum door_kind kind, uint32_t id, const void *body,
 bool mux_say(struct mux *m, enum door_kind kind, uint32_t id, const void *body,
 	     size_t len)
 {
-	if (m->state != MUX_UP || m->full)
+	if (m->state != MUX_UP || (m->full && kind == DOOR_GRAM))
 		return false;
 	mux_put(m, kind, id, body, len);
 	return true;

@@ -43,7 +43,8 @@ struct stream {
 	bool opened;     /* the other end said so */
 	bool unanswered; /* the owner did not hear so */
 	bool sent_end, got_end, shut;
-	struct deferred gone;
+	bool broken; /* it cannot be watched, and ends soon */
+	struct deferred unwatched, gone;
 };
 
 enum mux_state { MUX_DOWN, MUX_SEEK, MUX_UP };
@@ -98,7 +99,9 @@ static inline bool mux_has_place(const struct mux *m)
 	return m->state == MUX_UP && m->n_ours < DOOR_STREAMS &&
 	       m->n_streams < MUX_STREAMS_MAX;
 }
-/* A message that is about no connection. False: there is no room now. */
+/* A message that is about no connection. False: the line is not up; or it is
+ * full, and the message a datagram. What is answered once is never dropped:
+ * there is as much of it as was asked for. */
 bool mux_say(struct mux *m, enum door_kind kind, uint32_t id, const void *body,
 	     size_t len);
 

@@ -21,14 +21,28 @@ struct stream *stream_find(const struct mux *m, uint32_t id)
 }
 
 static void on_socket(struct io *io, uint32_t events);
+static void fail(struct stream *s, int code);
 
-/* Not even errors are heard of while there is nothing to do: they would be
- * told again and again. */
+static void cannot_watch(struct deferred *d)
+{
+	struct stream *s = container_of(d, struct stream, unwatched);
+
+	if (s->io.fd >= 0)
+		fail(s, ENOMEM);
+}
+
+/*
+ * Not even errors are heard of while there is nothing to do: they would be
+ * told again and again. One that cannot be watched ends, but later: callers
+ * are in the middle of it, and of others.
+ */
 void stream_arm(struct stream *s)
 {
 	struct loop *l = s->m->loop;
 	uint32_t want = 0;
 
+	if (s->io.fd < 0 || s->broken)
+		return; /* it is over */
 	if (!s->connecting && !s->sent_end && s->may_send > 0 && !s->m->full)
 		want |= EPOLLIN;
 	if (s->connecting || buf_len(&s->in) > 0)
@@ -37,8 +51,10 @@ void stream_arm(struct stream *s)
 		io_del(l, &s->io);
 	else if (s->io.armed)
 		io_set(l, &s->io, want);
-	else if (io_add(l, &s->io, s->io.fd, want, on_socket) < 0)
-		stream_cut(s, ENOMEM);
+	else if (io_add(l, &s->io, s->io.fd, want, on_socket) < 0) {
+		s->broken = true;
+		loop_defer(l, &s->unwatched, cannot_watch);
+	}
 }
 
 struct stream *stream_new(struct mux *m, int fd, uint32_t id, bool connecting)

@@ -24,6 +24,14 @@ void control_answer(struct relay *r, uint16_t op, uint32_t seq, uint32_t code)
 	say(r, &(struct relay_rep){ RELAY_VERSION, op, seq, code });
 }
 
+void control_connected(struct relay *r, uint64_t tag, uint32_t code)
+{
+	/* Another one asked for it, and has left. */
+	if (tag >> 32 != r->wardens)
+		return;
+	control_answer(r, RELAY_CONNECT, (uint32_t)tag, code);
+}
+
 void control_up(struct relay *r)
 {
 	control_answer(r, RELAY_UP, 0, 0);
@@ -46,7 +54,8 @@ static void do_connect(struct relay *r, const struct relay_req *q, int *fd)
 	else
 		n = fd_set_nonblock(*fd, true);
 	if (n == 0)
-		n = mux_open(&r->mux, take_fd(fd), &a, q->seq);
+		n = mux_open(&r->mux, take_fd(fd), &a,
+			     (uint64_t)r->wardens << 32 | q->seq);
 	if (n < 0)
 		control_answer(r, RELAY_CONNECT, q->seq, (uint32_t)-n);
 }
@@ -92,6 +101,7 @@ static void on_listen(struct io *io, uint32_t events)
 	if (fd < 0)
 		return;
 	io_close(&r->loop, &r->control);
+	r->wardens++;
 	if (io_add(&r->loop, &r->control, fd, EPOLLIN, on_control) < 0)
 		io_close(&r->loop, &r->control);
 	else if (r->mux.state == MUX_UP)

@@ -21,8 +21,8 @@ static int on_dial(struct mux *m, const struct door_addr *a)
 
 static void on_answered(struct mux *m, uint64_t tag, int code)
 {
-	control_answer(container_of(m, struct relay, mux), RELAY_CONNECT,
-		       (uint32_t)tag, (uint32_t)code);
+	control_connected(container_of(m, struct relay, mux), tag,
+			  (uint32_t)code);
 }
 
 static void on_heard(struct mux *m, const struct door_msg *msg)

@@ -32,6 +32,7 @@ struct relay {
 	struct loop loop;
 	struct mux mux;
 	struct io listen, control;
+	uint32_t wardens; /* that have come: their numbers begin anew */
 	struct gram grams[GRAMS_MAX];
 	unsigned next_gram;
 };
@@ -40,6 +41,8 @@ int control_start(struct relay *r, int listen_fd) MUST_CHECK;
 /* The guest is found. */
 void control_up(struct relay *r);
 void control_answer(struct relay *r, uint16_t op, uint32_t seq, uint32_t code);
+/* What mux_open() was given a tag for. */
+void control_connected(struct relay *r, uint64_t tag, uint32_t code);
 
 void grams_init(struct relay *r);
 void gram_send(struct relay *r, const struct door_msg *msg);

@@ -12,6 +12,7 @@
 void door_close(struct box *b)
 {
 	door_sockets_close(b->door);
+	b->door_given = false;
 }
 
 static int make_missing(struct box *b, bool self, struct err *e)
@@ -45,28 +46,44 @@ static int make(struct box *b, bool self, struct err *e)
 
 void box_door(struct box *b, uint32_t flags, struct waiter *wt)
 {
-	const bool fresh = b->door[DOOR_FD_PROXY] < 0;
 	struct err e = { 0 };
 
 	if (make(b, flags & DOOR_SELF, &e) == 0 && box_is_vm(b))
-		relay_door(b, flags, fresh, wt);
+		relay_door(b, flags, wt);
 	else
-		door_done(b, false, wt, &e);
+		door_done(b, flags, wt, &e);
 }
 
-void door_done(struct box *b, bool fresh, struct waiter *wt,
-	       const struct err *e)
+static void give(struct box *b, struct waiter *wt)
 {
-	struct warden_rep rep = { .err = *e };
+	struct warden_rep rep = { 0 };
 	int fds[GATE_FDS_MAX], n = 0;
 	unsigned i;
 
-	if (e->code && fresh)
-		door_close(b);
-	for (i = 0; e->code == 0 && i < GATE_FDS_MAX; i++)
+	b->door_given = true;
+	for (i = 0; i < GATE_FDS_MAX; i++)
 		if (b->door[i] >= 0) {
 			rep.door.fds |= 1U << i;
 			fds[n++] = b->door[i];
 		}
 	answer_rep(wt, &rep, fds, n);
+}
+
+/*
+ * Several may ask at once. What one failed with closes nothing that another
+ * has got; and who is answered after it was closed gets it made again.
+ */
+void door_done(struct box *b, uint32_t flags, struct waiter *wt,
+	       const struct err *e)
+{
+	struct warden_rep rep = { .err = *e };
+
+	if (e->code == 0 && (b->door[DOOR_FD_PROXY] >= 0 ||
+			     make(b, flags & DOOR_SELF, &rep.err) == 0)) {
+		give(b, wt);
+		return;
+	}
+	if (box_is_vm(b) && !b->door_given)
+		door_close(b);
+	answer_rep(wt, &rep, NULL, 0);
 }

@@ -55,8 +55,7 @@ struct ask {
 	struct waiter *wt;
 	struct relay_req req;
 	bool sent;
-	bool fresh; /* RELAY_DOOR: the host's half was made for it */
-	int fd;     /* RELAY_CONNECT: the half of who asked */
+	int fd; /* RELAY_CONNECT: the half of who asked */
 	struct timer late;
 	struct deferred gone;
 };
@@ -79,7 +78,7 @@ static void ask_end(struct ask *a, const struct err *e)
 	r->n_asks--;
 	timer_del(&r->w->loop, &a->late);
 	if (a->req.op == RELAY_DOOR)
-		door_done(r->box, a->fresh, a->wt, e);
+		door_done(r->box, a->req.flags, a->wt, e);
 	else
 		answer_rep(a->wt, &rep, &a->fd, e->code == 0);
 	auto_close(&a->fd);
@@ -131,15 +130,13 @@ static void ask_now(struct ask *a)
 		ask_failed(a, -r, "its relay takes no requests");
 }
 
-static void ask(struct relay *r, struct waiter *wt, struct relay_req *q,
-		bool fresh)
+static void ask(struct relay *r, struct waiter *wt, const struct relay_req *q)
 {
 	struct ask *a = xcalloc(1, sizeof(*a));
 
 	a->r = r;
 	a->wt = wt;
 	a->fd = -1;
-	a->fresh = fresh;
 	a->req = *q;
 	a->req.version = RELAY_VERSION;
 	if (++r->seq == 0)
@@ -393,10 +390,10 @@ static struct relay *relay_of(struct box *b)
 	return b->relay;
 }
 
-void relay_door(struct box *b, uint32_t flags, bool fresh, struct waiter *wt)
+void relay_door(struct box *b, uint32_t flags, struct waiter *wt)
 {
 	ask(relay_of(b), wt,
-	    &(struct relay_req){ .op = RELAY_DOOR, .flags = flags }, fresh);
+	    &(struct relay_req){ .op = RELAY_DOOR, .flags = flags });
 }
 
 void relay_connect(struct box *b, const struct connect_spec *s,
@@ -404,8 +401,7 @@ void relay_connect(struct box *b, const struct connect_spec *s,
 {
 	ask(relay_of(b), wt,
 	    &(struct relay_req){
-		    .op = RELAY_CONNECT, .port = s->port, .flags = s->flags },
-	    false);
+		    .op = RELAY_CONNECT, .port = s->port, .flags = s->flags });
 }
 
 void relay_adopt(struct box *b)

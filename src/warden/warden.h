@@ -112,6 +112,7 @@ struct box {
 	bool frozen, user_frozen; /* though they should not be: see thaw */
 	struct timer thaw;
 	int door[GATE_FDS_MAX];     /* in the order of enum gate_fd; -1: none */
+	bool door_given;            /* the gate has them, too */
 	const struct conn *held_by; /* for whom user processes stand still */
 	struct list reclaim_node;
 	struct timer retry;
@@ -409,15 +410,15 @@ void box_connect(struct box *b, const struct connect_spec *s,
 /* door.c */
 /* Answers with its sockets, made if there are none; they stay the box's. */
 void box_door(struct box *b, uint32_t flags, struct waiter *wt);
-/* The guest has its half of the door, or `e` says why not. `fresh`: then ours,
- * which was made for it, is closed again. */
-void door_done(struct box *b, bool fresh, struct waiter *wt,
+/* The guest has its half of the door, or `e` says why not: then ours, which was
+ * made for it, is closed again unless somebody has it. */
+void door_done(struct box *b, uint32_t flags, struct waiter *wt,
 	       const struct err *e);
 void door_close(struct box *b);
 
 /* relay.c; for VMs that run */
 /* Has the guest make its half of the door; door_done() comes. */
-void relay_door(struct box *b, uint32_t flags, bool fresh, struct waiter *wt);
+void relay_door(struct box *b, uint32_t flags, struct waiter *wt);
 /* Answers with a socket that is connected to a port inside. */
 void relay_connect(struct box *b, const struct connect_spec *s,
 		   struct waiter *wt);

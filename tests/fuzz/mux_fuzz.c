@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -65,7 +66,11 @@ static int on_dial(struct mux *m, const struct door_addr *a)
 	same = mux_addr(&s);
 	require(memcmp(same.ip, a->ip, sizeof(same.ip)) == 0 &&
 		same.port == a->port);
-	return refuse ? -ECONNREFUSED : make_pair();
+	if (refuse)
+		return -ECONNREFUSED;
+	/* Sometimes it cannot be watched, as when there is no memory. */
+	return a->port % 8 == 7 ? memfd_create("file", MFD_CLOEXEC)
+				: make_pair();
 }
 
 static void on_answered(struct mux *m, uint64_t tag, int code)

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -27,6 +28,7 @@ struct end {
 	unsigned n_answers;
 	int code;
 	unsigned n_heard, n_changed;
+	uint32_t made; /* the id of the last word about a door */
 	bool over;
 };
 
@@ -99,8 +101,11 @@ static void on_answered(struct mux *m, uint64_t tag, int code)
 
 static void on_heard(struct mux *m, const struct door_msg *msg)
 {
-	(void)msg;
-	container_of(m, struct end, m)->n_heard++;
+	struct end *e = container_of(m, struct end, m);
+
+	e->n_heard++;
+	if (msg->kind != DOOR_GRAM)
+		e->made = msg->id;
 }
 
 static void on_changed(struct mux *m)
@@ -391,13 +396,24 @@ static void test_slow_reader(void)
 	rig_down(&r);
 }
 
+/* One byte, sooner or later. */
+static bool comes(int fd)
+{
+	int left = STEPS;
+	ssize_t n;
+	char p[8];
+
+	while ((n = got(fd, p, sizeof(p))) == -EAGAIN && left-- > 0)
+		turn();
+	return n == 1;
+}
+
 static void test_many(void)
 {
 	static int fds[DOOR_STREAMS];
 	struct rig r;
 	unsigned i, bad = 0;
 	int extra[2];
-	char p[8];
 
 	rig_up(&r);
 	for (i = 0; i < DOOR_STREAMS; i++) {
@@ -411,9 +427,8 @@ static void test_many(void)
 	CHECK(mux_open(&r.guest->m, extra[1], &there, 0) == -EAGAIN);
 	close(extra[0]);
 	UNTIL(r.host->n_dialled == DOOR_STREAMS);
-	turn();
 	for (i = 0; i < DOOR_STREAMS; i++)
-		bad += got(r.host->dialled[i], p, sizeof(p)) != 1;
+		bad += !comes(r.host->dialled[i]);
 	CHECK(bad == 0);
 	for (i = 0; i < DOOR_STREAMS; i++) {
 		close(fds[i]);
@@ -425,6 +440,56 @@ static void test_many(void)
 	fds[0] = open_from(r.guest, 0);
 	UNTIL(r.host->n_dialled == 1);
 	close(fds[0]);
+	rig_down(&r);
+}
+
+/* What was asked for is answered though the line is full; datagrams get lost
+ * then. */
+static void test_full(void)
+{
+	static const char gram[64];
+	const uint32_t flags = 1;
+	const struct door_code made = { 0 };
+	struct rig r;
+	int a;
+
+	rig_up(&r);
+	a = open_from(r.guest, 0);
+	UNTIL(r.host->n_dialled == 1);
+	io_del(&loop, &r.host->m.line); /* it does not listen any more */
+	while (mux_say(&r.guest->m, DOOR_GRAM, 1, gram, sizeof(gram)))
+		;
+	CHECK(r.guest->m.full);
+	CHECK(mux_say(&r.guest->m, DOOR_MADE, 7, &made, sizeof(made)));
+	CHECK(io_add(&loop, &r.host->m.line, r.line[0], EPOLLIN,
+		     r.host->m.line.fn) == 0);
+	UNTIL(r.host->made == 7);
+	r.host->made = 0;
+	CHECK(mux_say(&r.host->m, DOOR_MAKE, 9, &flags, sizeof(flags)));
+	UNTIL(r.guest->made == 9);
+	close(a);
+	rig_down(&r);
+}
+
+/* epoll takes no files: who has one ends, once, and the other end hears it. */
+static void test_unwatched(void)
+{
+	struct rig r;
+
+	rig_up(&r);
+	CHECK(mux_open(&r.host->m, memfd_create("file", MFD_CLOEXEC), &there,
+		       3) == 0);
+	UNTIL(r.host->n_answers == 1);
+	CHECK(r.host->code == ENOMEM && r.host->m.n_streams == 0);
+	UNTIL(r.guest->n_dialled == 1 && r.guest->m.n_streams == 0);
+	/* One that becomes so while it runs, and a full line around it. */
+	CHECK(mux_open(&r.host->m, memfd_create("file", MFD_CLOEXEC), &there,
+		       0) == 0);
+	CHECK(mux_open(&r.host->m, memfd_create("file", MFD_CLOEXEC), &there,
+		       0) == 0);
+	mux_hang_up(&r.host->m);
+	CHECK(r.host->m.n_streams == 0 && r.host->n_answers == 1);
+	turn();
 	rig_down(&r);
 }
 
@@ -729,6 +794,8 @@ int main(void)
 	test_refused();
 	test_slow_reader();
 	test_many();
+	test_full();
+	test_unwatched();
 	test_another_host();
 	test_another_guest();
 	test_line_ends();

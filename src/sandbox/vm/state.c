@@ -326,7 +326,7 @@ int state_go_on(const struct state_of *of, struct err *e)
 
 int state_shape(int tree_fd, struct state_shape *s, struct err *e)
 {
-	char text[2 * ID_CAP];
+	char text[2 * ID_CAP + 1]; /* a byte more than it may have */
 	ssize_t n = read_file_at(tree_fd, STATE_SHAPE, text, sizeof(text));
 
 	*s = (struct state_shape){ 0 };
