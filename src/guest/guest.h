@@ -8,6 +8,7 @@
  *	machine.c	modules, views, the root that launches start from
  *	disk.c		image and volume
  *	bridge.c	the host's line, and the agent's socket
+ *	settle.c	what is done ahead, for those who start as this one
  *	control.c	what the host asks of us
  *	door.c		what goes out, and in: a process of its own
  *
@@ -43,6 +44,7 @@ struct guest {
 	int port_fd[GUEST_PORTS]; /* to the host */
 	int listen_fd;            /* of the agent, until it has it */
 	int group_fd;             /* of the sandbox: agent and users */
+	bool settles;             /* others will start as this one */
 	struct control control;
 };
 
@@ -53,6 +55,7 @@ int machine_load(struct guest *g, struct err *e) MUST_CHECK;
 int machine_root(struct guest *g, struct err *e) MUST_CHECK;
 int machine_ports(struct guest *g, struct err *e) MUST_CHECK;
 int disk_mount(struct guest *g, struct err *e) MUST_CHECK;
+int settle(struct guest *g, struct err *e) MUST_CHECK;
 int control_open(struct guest *g, struct err *e) MUST_CHECK;
 /* Something happened to a port: serves what was asked. */
 void control_look(struct guest *g);

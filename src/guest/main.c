@@ -54,6 +54,10 @@ static int take_word(const char *arg)
 		dprintf(STDERR_FILENO, GUEST_PROBED "\n");
 		reboot(RB_AUTOBOOT);
 	}
+	if (strcmp(arg, "settle=1") == 0) {
+		guest.settles = true;
+		return 0;
+	}
 	if (str_starts(arg, "id="))
 		return id_valid(v) ? str_copy(s->id, sizeof(s->id), v)
 				   : -EINVAL;
@@ -147,6 +151,7 @@ static const struct {
 	{ "make groups", make_part },
 	{ "open the door", door_start },
 	{ "launch", launch },
+	{ "settle", settle },
 	{ "listen to the host", control_open },
 	{ "serve", bridge_run },
 };

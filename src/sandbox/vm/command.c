@@ -167,11 +167,12 @@ static void boot(struct vm_command *c, const struct vm_host *h,
 	    "audit=0 init_on_alloc=0 random.trust_cpu=on -- " GUEST_WORD
 	    "id=%s " GUEST_WORD "image=%s " GUEST_WORD "hostname=%s " GUEST_WORD
 	    "flags=%u " GUEST_WORD "pids=%u " GUEST_WORD "nofile=%u " GUEST_WORD
-	    "cpus=%llu " GUEST_WORD "memory=%llu",
+	    "cpus=%llu " GUEST_WORD "memory=%llu%s",
 	    tsc, s->id, s->image, s->hostname,
 	    s->flags & (uint32_t)(LAUNCH_SUDO | LAUNCH_PERSIST), s->pids,
 	    s->nofile, (unsigned long long)s->cpus_milli,
-	    (unsigned long long)s->mem_bytes);
+	    (unsigned long long)s->mem_bytes,
+	    mode == VM_TEMPLATE ? " " GUEST_WORD "settle=1" : "");
 }
 
 /* Its devices alone come from outside: the memory is there. */
