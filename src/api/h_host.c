@@ -50,11 +50,14 @@ static json_t *microvm_json(const struct host_info *i)
 {
 	bool there = i->flags & HOST_MICROVM;
 
-	return json_pack("{s:b, s:s?, s:s?}", "available", there, "isolation",
-			 !there                ? NULL
-			 : i->flags & HOST_KVM ? "vm"
-					       : "emulated",
-			 "why", *i->microvm ? i->microvm : NULL);
+	return json_pack(
+		"{s:b, s:s?, s:s?, s:o*}", "available", there, "isolation",
+		!there                ? NULL
+		: i->flags & HOST_KVM ? "vm"
+				      : "emulated",
+		"why", *i->microvm ? i->microvm : NULL, "slowdown",
+		there && i->slow_tenths ? json_real(i->slow_tenths / 10.0)
+					: NULL);
 }
 
 static json_t *host_json(const struct api *a, const struct host_info *i)

@@ -413,7 +413,8 @@ const struct schema schemas[] = {
 		  { "gate", "object",
 		    "doors that sandboxes need, and how many are up" },
 		  { "microvm", "object",
-		    "whether there is the tier, its isolation, why not" },
+		    "whether there is the tier, its isolation, why not; "
+		    "`slowdown`: how many times slower emulation is" },
 		  { "limits", "object", NULL },
 		  { "counts", "object", NULL },
 		  { 0 } } },

@@ -61,8 +61,14 @@ static void check_groups(const json_t *host, struct finding *f)
 static void check_microvm(const json_t *host, struct finding *f)
 {
 	const json_t *vm = json_object_get(host, "microvm");
+	const json_t *slow = json_object_get(vm, "slowdown");
 	const char *why = show_str(vm, "why");
+	char times[64] = "how slow that is, the first one will show";
 
+	if (json_is_number(slow))
+		snprintf(times, sizeof(times),
+			 "about %.0f x slower than this machine",
+			 json_number_value(slow));
 	if (!json_is_true(json_object_get(vm, "available")))
 		lacks(f, LEVEL_WARNING,
 		      "install qemu-system-x86, run `make vm install`, or look "
@@ -74,7 +80,7 @@ static void check_microvm(const json_t *host, struct finding *f)
 		lacks(f, LEVEL_WARNING,
 		      "use a host whose KVM works; microvm = kvm refuses what "
 		      "is emulated",
-		      "emulated, %.120s", why);
+		      "emulated, %s: %.100s", times, why);
 }
 
 static void check_images(const json_t *host, struct finding *f)

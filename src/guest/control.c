@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/auto.h"
+#include "base/work.h"
 #include "guest/guest.h"
 #include "sandbox/container/machine_id.h"
 #include "store/store.h"
@@ -133,12 +134,17 @@ static int ask(struct guest *g, const struct guest_req *q, struct err *e)
 	return 0;
 }
 
+static int do_work(struct guest *g, const struct guest_req *q, struct err *e)
+{
+	(void)g;
+	(void)q;
+	return work_do() == 0 ? err_set(e, EIO, "no work was done") : 0;
+}
+
 static int (*const table[GUEST_OPS])(struct guest *g, const struct guest_req *q,
 				     struct err *e) = {
-	[GUEST_ASK] = ask,
-	[GUEST_HOLD] = hold,
-	[GUEST_WAKE] = wake,
-	[GUEST_SYNC] = write_out,
+	[GUEST_ASK] = ask,        [GUEST_HOLD] = hold,    [GUEST_WAKE] = wake,
+	[GUEST_SYNC] = write_out, [GUEST_WORK] = do_work,
 };
 
 /*

@@ -4,6 +4,10 @@
  * QEMU and kernel of guests, behind the walls of any VM and with a time limit.
  * Until it has answered machines are emulated, or refused if the configuration
  * wants KVM.
+ *
+ * A host that was busy is not one without KVM: a guest that was late is booted
+ * again later, or by the next warden, and may take longer each time. Only where
+ * it was late with the longest limit, nobody tries for a day.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -13,15 +17,30 @@
 #include <sys/stat.h>
 #include <sys/utsname.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/auto.h"
 #include "base/buf.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "base/str.h"
 #include "warden/warden.h"
 
-enum { PROBE_MS = 5 * 1000, RETRY_MS = 5, SAID_MAX = 4096 };
+enum {
+	AGAIN_MS = 10 * 60 * 1000,
+	AGAIN_S = 24 * 60 * 60,
+	RETRY_MS = 5,
+	ADOPT_MS = 200,
+	SAID_MAX = 4096,
+};
+
+static const unsigned limits_s[] = { 5, 20, 60 };
+
+/* As they are kept. */
+#define YES "yes"
+#define NO "no"      /* QEMU ended */
+#define LATE "late " /* and with which of the limits */
 
 static const struct launch_spec probe_spec = {
 	.id = "kvm",
@@ -56,11 +75,15 @@ static void make_stamp(struct warden *w)
 	snprintf(w->kvm.stamp, sizeof(w->kvm.stamp), "%s", buf_str(&b));
 }
 
+static bool is_last(const struct kvm_probe *k)
+{
+	return k->nth + 1 >= ARRAY_LEN(limits_s);
+}
+
 static void settle(struct warden *w, bool works, const char *why)
 {
 	struct kvm_probe *k = &w->kvm;
 
-	k->known = true;
 	w->vm.kvm = works;
 	snprintf(k->why, sizeof(k->why), "%s", works ? "" : why);
 	err_clear(&w->vm_missing);
@@ -71,7 +94,40 @@ static void settle(struct warden *w, bool works, const char *why)
 			why);
 }
 
-/* "STAMP\nyes\n" or "STAMP\nno WHY\n". */
+/* The guest was late with this limit; `next`: what becomes of it. */
+static void settle_late(struct warden *w, const char *next)
+{
+	char why[sizeof(w->kvm.why)];
+
+	snprintf(why, sizeof(why), "no guest came up with KVM in %u s, %s",
+		 limits_s[w->kvm.nth], next);
+	settle(w, false, why);
+}
+
+static bool is_old(int fd)
+{
+	struct stat st;
+
+	return fstat(fd, &st) < 0 || time(NULL) - st.st_mtime > AGAIN_S ||
+	       st.st_mtime > time(NULL);
+}
+
+static void take_late(struct warden *w, const char *nth)
+{
+	struct kvm_probe *k = &w->kvm;
+	uint64_t n;
+
+	if (parse_u64(nth, ARRAY_LEN(limits_s) - 1, &n) < 0)
+		return;
+	k->nth = (unsigned)n;
+	k->due = !is_last(k) || is_old(k->cache_fd);
+	settle_late(w, k->due ? "and it is being tried again"
+			      : "it is tried again after a day");
+	if (!is_last(k))
+		k->nth++;
+}
+
+/* "STAMP\nANSWER\n". What is not understood is found out anew. */
 static void read_answer(struct warden *w)
 {
 	char text[512], *line, *end;
@@ -88,15 +144,18 @@ static void read_answer(struct warden *w)
 	if (!end || strcmp(text, w->kvm.stamp) != 0)
 		return;
 	*end = '\0';
-	settle(w, strcmp(line, "yes") == 0,
-	       strncmp(line, "no ", 3) == 0 ? line + 3 : line);
+	if (strcmp(line, YES) == 0) {
+		w->kvm.due = false;
+		settle(w, true, "");
+	} else if (str_starts(line, LATE)) {
+		take_late(w, line + strlen(LATE));
+	}
 }
 
-static void write_answer(struct warden *w)
+static void write_answer(struct warden *w, const char *answer)
 {
 	char text[512];
-	int n = snprintf(text, sizeof(text), "%s\n%s%s\n", w->kvm.stamp,
-			 w->vm.kvm ? "yes" : "no ", w->kvm.why);
+	int n = snprintf(text, sizeof(text), "%s\n%s\n", w->kvm.stamp, answer);
 
 	if (ftruncate(w->kvm.cache_fd, 0) < 0 ||
 	    pwrite(w->kvm.cache_fd, text, (size_t)n, 0) != n)
@@ -113,7 +172,6 @@ int kvm_open(struct warden *w, struct err *e)
 	if (w->vm_missing.code || strcmp(w->conf.microvm, "emulated") == 0) {
 		snprintf(k->why, sizeof(k->why),
 			 "microvm = emulated in the configuration");
-		k->known = true;
 		return 0;
 	}
 	if (access("/dev/kvm", F_OK) < 0) {
@@ -126,6 +184,7 @@ int kvm_open(struct warden *w, struct err *e)
 	if (k->cache_fd < 0)
 		return err_sys(e, "open %s", path);
 	make_stamp(w);
+	k->due = true;
 	snprintf(k->why, sizeof(k->why), "KVM is being tried");
 	if (strcmp(w->conf.microvm, "kvm") == 0)
 		err_set(&w->vm_missing, EAGAIN,
@@ -163,11 +222,76 @@ static void hear(struct io *io, uint32_t events)
 		io_close(&w->loop, io);
 }
 
-static void conclude(struct warden *w, const char *why)
+/* A machine that is being launched has its shape, which knows about KVM. */
+static bool some_launch(const struct warden *w)
 {
-	settle(w, !*why, why);
-	write_answer(w);
-	log_info("kvm: %s%s", *why ? "not used, " : "a guest has booted", why);
+	struct list *pos, *tmp;
+	size_t i;
+
+	for (i = 0; i < BOX_BUCKETS; i++)
+		list_each (pos, tmp, &w->boxes[i]) {
+			const struct box *b =
+				container_of(pos, struct box, node);
+
+			if (box_is_vm(b) && b->state == BOX_LAUNCHING)
+				return true;
+		}
+	return false;
+}
+
+static void adopt(struct timer *t)
+{
+	struct kvm_probe *k = container_of(t, struct kvm_probe, again);
+	struct warden *w = container_of(k, struct warden, kvm);
+
+	if (some_launch(w))
+		timer_set(&w->loop, t, ADOPT_MS, adopt);
+	else
+		settle(w, true, "");
+}
+
+static void try_again(struct timer *t)
+{
+	struct kvm_probe *k = container_of(t, struct kvm_probe, again);
+	struct warden *w = container_of(k, struct warden, kvm);
+
+	k->due = true;
+	kvm_probe(w);
+}
+
+static void was_late(struct warden *w)
+{
+	struct kvm_probe *k = &w->kvm;
+	char answer[32];
+
+	snprintf(answer, sizeof(answer), LATE "%u", k->nth);
+	write_answer(w, answer);
+	if (is_last(k)) {
+		settle_late(w, "it is tried again after a day");
+		return;
+	}
+	settle_late(w, "it is tried again in 10 minutes, for longer");
+	k->nth++;
+	timer_set(&w->loop, &k->again, AGAIN_MS, try_again);
+}
+
+static void conclude(struct warden *w, bool works)
+{
+	struct kvm_probe *k = &w->kvm;
+
+	if (works) {
+		write_answer(w, YES);
+		log_info("kvm: a guest has booted");
+		adopt(&k->again);
+		return;
+	}
+	if (k->late) {
+		was_late(w);
+	} else {
+		write_answer(w, NO);
+		settle(w, false, "QEMU ended without a guest, see the log");
+	}
+	log_info("kvm: not used, %s", k->why);
 }
 
 /* What QEMU and its guest said, for who wonders. */
@@ -196,12 +320,7 @@ static void ended(struct io *io, uint32_t events)
 		hear(&k->console, 0);
 	io_close(&w->loop, &k->console);
 	tell_lines(&k->said);
-	if (strstr(buf_str(&k->said), GUEST_PROBED))
-		conclude(w, "");
-	else if (k->late)
-		conclude(w, "no guest came up in time");
-	else
-		conclude(w, "QEMU ended without a guest, see the log");
+	conclude(w, strstr(buf_str(&k->said), GUEST_PROBED) != NULL);
 	buf_done(&k->said);
 	clean(&k->retry);
 }
@@ -256,7 +375,8 @@ static int start_guest(struct warden *w, struct part *p, struct err *e)
 		close(s.pid_fd);
 		return err_set(e, EIO, "watch the guest");
 	}
-	timer_set(&w->loop, &k->limit, PROBE_MS, too_late);
+	k->late = false;
+	timer_set(&w->loop, &k->limit, limits_s[k->nth] * 1000ULL, too_late);
 	return 0;
 }
 
@@ -266,8 +386,9 @@ void kvm_probe(struct warden *w)
 	struct err e = { 0 };
 	struct part p;
 
-	if (k->known)
+	if (!k->due)
 		return;
+	k->due = false;
 	if (part_take(w, PART_SANDBOX, &p, &e) < 0) {
 		log_warn("kvm: not tried: %s", e.msg);
 		return;

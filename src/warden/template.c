@@ -393,13 +393,16 @@ static int save_memory(const struct template *t, int ram_fd, struct err *e)
 }
 
 int template_save(struct template *t, const char *box, int ram_fd,
-		  struct err *e)
+		  uint32_t *slow_tenths, struct err *e)
 {
 	AUTO_CLOSE int fd = control_open(t->w->box_fd, box, e);
 	char of[STORE_OF_CAP];
 
-	if (fd < 0 || control_ask(fd, VM_BOOT_MS, e) < 0 ||
-	    control_hold(fd, VM_WAKE_MS, e) < 0 ||
+	if (fd < 0 || control_ask(fd, VM_BOOT_MS, e) < 0)
+		return -e->code;
+	if (speed_wanted(t->w))
+		*slow_tenths = speed_measure(fd);
+	if (control_hold(fd, VM_WAKE_MS, e) < 0 ||
 	    save_devices(t, box, e) < 0 || save_disk(t, box, e) < 0 ||
 	    save_memory(t, ram_fd, e) < 0)
 		return -e->code;

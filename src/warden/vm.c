@@ -42,9 +42,10 @@ struct vm {
 	struct io console;
 	struct buf last; /* at most CONSOLE_MAX bytes */
 	enum vm_mode mode;
-	int ram_fd;     /* of one that becomes a template */
-	int process_fd; /* of one that goes on: QEMU\'s, in /proc */
-	struct job job; /* speaks to the guest until that is ready */
+	int ram_fd;           /* of one that becomes a template */
+	int process_fd;       /* of one that goes on: QEMU\'s, in /proc */
+	struct job job;       /* speaks to the guest until that is ready */
+	uint32_t slow_tenths; /* its answer besides: see speed.c */
 	bool speaking;
 	struct deferred gone;
 };
@@ -77,7 +78,7 @@ int vms_open(struct warden *w, struct err *e)
 			"microvm = off in its configuration");
 	else if (vm_host_open(&w->vm, &w->vm_missing) < 0)
 		log_info("no microvms: %s", w->vm_missing.msg);
-	return kvm_open(w, e);
+	return kvm_open(w, e) < 0 ? -e->code : speed_open(w, e);
 }
 
 void vms_tell(const struct warden *w, struct host_info *h)
@@ -86,6 +87,8 @@ void vms_tell(const struct warden *w, struct host_info *h)
 		h->flags |= HOST_MICROVM;
 	if (w->vm.kvm)
 		h->flags |= HOST_KVM;
+	else
+		h->slow_tenths = w->speed.tenths;
 	snprintf(h->microvm, sizeof(h->microvm), "%.*s",
 		 (int)sizeof(h->microvm) - 1,
 		 w->vm_missing.code ? w->vm_missing.msg : w->kvm.why);
@@ -298,14 +301,15 @@ static int load_devices(const struct box *b, struct err *e)
 
 static int speak(struct job *j, struct err *e)
 {
-	const struct vm *v = container_of(j, struct vm, job);
+	struct vm *v = container_of(j, struct vm, job);
 	const struct box *b = v->box;
 	const struct control_name name = { .id = b->spec.id,
 					   .hostname = b->spec.hostname };
 	AUTO_CLOSE int fd = -1;
 
 	if (v->mode == VM_TEMPLATE)
-		return template_save(b->makes, b->spec.id, v->ram_fd, e);
+		return template_save(b->makes, b->spec.id, v->ram_fd,
+				     &v->slow_tenths, e);
 	if (b->goes_on)
 		return vm_state_load(b, v->process_fd, e);
 	if (v->mode == VM_RESTORE && load_devices(b, e) < 0)
@@ -342,6 +346,7 @@ static void spoken(struct job *j, const struct err *result)
 		loop_defer(&v->w->loop, &v->gone, vm_free);
 		return;
 	}
+	speed_note(v->w, v->slow_tenths);
 	explain(v, &e);
 	box_guest_ready(v->box, &e);
 }
@@ -354,6 +359,8 @@ int vm_guest_start(struct box *b, struct err *e)
 			       .work = speak,
 			       .done = spoken,
 			       .urgent = true,
+			       .answer = &v->slow_tenths,
+			       .answer_len = sizeof(v->slow_tenths),
 			       .pid_io.fd = -1,
 			       .err_fd = -1 };
 	if (b->goes_on) {

@@ -34,11 +34,17 @@ int template_memory(struct warden *w, const char *key,
 int template_take(struct box *b, struct vm_files *f, struct err *e) MUST_CHECK;
 
 /* Of the sandbox that becomes one (b->makes). In a child: until all of it is
- * in the pool. */
+ * in the pool. Says how slow emulation is, if that is not known. */
 int template_save(struct template *t, const char *box, int ram_fd,
-		  struct err *e) MUST_CHECK;
+		  uint32_t *slow_tenths, struct err *e) MUST_CHECK;
 /* What the guest is told of flags. */
 uint32_t template_flags(const struct template *t);
+
+/* speed.c: how much slower an emulated machine is than the host, in tenths. */
+bool speed_wanted(const struct warden *w);
+/* In a child: asks a guest without users. 0: it could not be found out. */
+uint32_t speed_measure(int fd);
+void speed_note(struct warden *w, uint32_t tenths);
 
 /* vm_state.c */
 /* Has what it started with loaded when its snapshot has memory, that this host

@@ -21,6 +21,7 @@
  *	import.c    workers that fill images
  *	vm.c	    sandboxes with a kernel of their own
  *	kvm.c	    whether they can have the processor itself
+ *	speed.c	    how slow they are without
  *	template.c  machines that they start as
  *	vm_state.c  those that go on with their memory
  *	view.c	    workers that look at states of disks
@@ -199,14 +200,22 @@ struct import {
 
 /* The question whether KVM works: kvm.c. */
 struct kvm_probe {
-	bool known, late;
+	bool due;      /* a guest is to be booted */
+	bool late;     /* that guest was */
+	unsigned nth;  /* which of the limits it has */
 	char why[160]; /* it is not used; "": it is */
 	char stamp[256];
 	int cache_fd; /* what was found out before */
 	unsigned slot;
 	struct io pid_io, console;
 	struct buf said;
-	struct timer limit, retry;
+	struct timer limit, retry, again;
+};
+
+/* How slow emulation is: speed.c. */
+struct speed {
+	uint32_t tenths; /* 0: not known */
+	int cache_fd;
 };
 
 struct warden {
@@ -217,6 +226,7 @@ struct warden {
 	struct launch_host launch;
 	struct vm_host vm;
 	struct kvm_probe kvm;
+	struct speed speed;
 	struct err vm_missing; /* why there are no VMs; code 0: there are */
 	gid_t api_gid;
 	uid_t api_uid;
@@ -303,6 +313,8 @@ int vms_open(struct warden *w, struct err *e) MUST_CHECK;
  * before the warden has locked itself in. */
 int kvm_open(struct warden *w, struct err *e) MUST_CHECK;
 void kvm_probe(struct warden *w);
+/* speed.c, after it */
+int speed_open(struct warden *w, struct err *e) MUST_CHECK;
 /* What there is of them, or why not. */
 void vms_tell(const struct warden *w, struct host_info *h);
 /* All that it needs is there: QEMU is started. Takes b->listen_fd. */

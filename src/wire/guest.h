@@ -32,6 +32,9 @@ enum guest_op {
 	/* What is dirty goes to the disk while they run: less is left for
 	 * GUEST_HOLD. */
 	GUEST_SYNC,
+	/* A small piece of work (base/work.h), answered when it is done: how
+	 * long that takes is seen by who asked. */
+	GUEST_WORK,
 	GUEST_OPS
 };
 

@@ -300,6 +300,9 @@ enum host_flags {
 struct host_info {
 	uint32_t flags;
 	uint32_t sandboxes, max_sandboxes;
+	/* By how much what is emulated is slower than this host; 0: it is not,
+	 * or nobody knows yet. */
+	uint32_t slow_tenths;
 	uint64_t pool_bytes, pool_free_bytes;
 	char pool_driver[16]; /* "btrfs" or "dir" */
 	char cgroup[96];      /* where the sandboxes' groups are */

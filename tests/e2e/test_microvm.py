@@ -10,6 +10,7 @@ import signal
 import struct
 import subprocess
 import tempfile
+import time
 import unittest
 
 import evil_guest
@@ -146,6 +147,8 @@ class Machine(harness.Case):
         host = self.i.api("GET", "/v1/host").json["microvm"]
         self.assertTrue(host["available"])
         self.assertEqual(host["isolation"] == "vm", host["why"] is None)
+        if host["isolation"] == "emulated":
+            self.slowdown(host["slowdown"])
         for shown in (b, *self.i.api("GET", "/v1/sandboxes").json["sandboxes"]):
             self.assertEqual(shown["isolation"], host["isolation"])
         self.assertIn(host["isolation"], self.i.cli("ls", check=0).out)
@@ -153,6 +156,16 @@ class Machine(harness.Case):
         r = self.i.api("POST", "/v1/sandboxes", {"tier": "cloud"})
         self.assertEqual(r.status, 400, r)
         self.assertIn("microvm", r.json["message"])
+
+    def slowdown(self, times):
+        """Measured when the template was made, and kept."""
+        self.assertTrue(1 < times < 1000, times)
+        said = f"emulated, about {times:.0f} x slower than this machine"
+        self.assertIn(said, self.i.cli("doctor").out)
+        self.assertIn(said, self.i.cli("doctor", "--json").out)
+        _, kept = harness.read(f"{self.i.state_dir}/emulation").split()
+        self.assertEqual(int(kept), round(10 * times))
+        self.assertEqual(self.i.log().count("emulation is about"), 1)
 
     def test_what_it_cannot_do(self):
         """Is refused with words, and nothing is half done."""
@@ -266,6 +279,30 @@ class Kvm(unittest.TestCase):
             again = i.api("GET", "/v1/host").json["microvm"]
             self.assertEqual(again["isolation"], "vm" if works else "emulated")
             self.assertEqual(i.log().count("kvm: "), 1)
+            if not works:
+                self.tried_again(i)
+
+    def tried_again(self, i):
+        """A guest that was late is no answer for ever."""
+        path = f"{i.state_dir}/kvm"
+        stamp = harness.read(path).splitlines()[0]
+
+        def told(answer, age=0):
+            i.end_daemon()
+            with open(path, "w") as f:
+                f.write(f"{stamp}\n{answer}\n")
+            os.utime(path, (time.time() - age,) * 2)
+            i.start()
+            return i.api("GET", "/v1/host").json["microvm"]["why"]
+        self.assertEqual(told("late 1"), "no guest came up with KVM in 20 s, and it "
+                         "is being tried again")
+        wait_for("a guest", i.box_pids, 10 * SLOW)
+        self.assertEqual(told("late 2"), "no guest came up with KVM in 60 s, it is "
+                         "tried again after a day")
+        self.assertEqual(i.box_pids(), [])
+        self.assertIn("being tried again", told("late 2", 25 * 3600))
+        for strange in ("late 3",):
+            self.assertEqual(told(strange), "KVM is being tried", strange)
 
 
 class Roles(Machine):

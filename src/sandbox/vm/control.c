@@ -124,6 +124,13 @@ int control_sync(int fd, uint64_t most_ms, struct err *e)
 	return ask(fd, &q, most_ms, e);
 }
 
+int control_work(int fd, uint64_t most_ms, struct err *e)
+{
+	struct guest_req q = { .op = GUEST_WORK };
+
+	return ask(fd, &q, most_ms, e);
+}
+
 int control_hold(int fd, uint64_t most_ms, struct err *e)
 {
 	struct guest_req q = { .op = GUEST_HOLD };

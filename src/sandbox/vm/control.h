@@ -15,6 +15,8 @@ int control_open(int box_fd, const char *id, struct err *e) MUST_CHECK;
 int control_ask(int fd, uint64_t most_ms, struct err *e) MUST_CHECK;
 /* Until what is dirty is on its disk; it runs meanwhile. */
 int control_sync(int fd, uint64_t most_ms, struct err *e) MUST_CHECK;
+/* Until it has done its piece of work, base/work.h. */
+int control_work(int fd, uint64_t most_ms, struct err *e) MUST_CHECK;
 /* Until agent and users stand still, and what was dirty is on its disk. */
 int control_hold(int fd, uint64_t most_ms, struct err *e) MUST_CHECK;
 

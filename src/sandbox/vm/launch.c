@@ -315,7 +315,7 @@ static int step_exec(struct ctx *c, struct err *e)
 	snprintf(track, sizeof(track), "LD_PRELOAD=/proc/self/fd/%d",
 		 VM_FD_TRACK);
 	/* Nobody would find it again. (A change of ids clears this.) */
-	if (c->files->mode == VM_TEMPLATE &&
+	if ((c->files->mode == VM_TEMPLATE || c->files->mode == VM_PROBE) &&
 	    prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
 		return err_sys(e, "end with the warden");
 	if (vm_command(&cmd, c->host, c->spec, c->files->mode, e) < 0)
