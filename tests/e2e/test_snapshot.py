@@ -285,7 +285,9 @@ class Forks(Case):
         """These live, and no snapshot that nobody needs."""
         harness.wait_for("the others are gone",
                          lambda: set(self.w.boxes) == set(boxes))
-        self.assertEqual(sorted(self.a.ids()), sorted(boxes))
+        # The api hears of it a moment later.
+        harness.wait_for("the api knows of no others",
+                         lambda: set(self.a.ids()) == set(boxes))
 
     def test_what_they_are(self):
         many = self.fork(count=3, name="try", labels={"a": None, "e": "f"},
