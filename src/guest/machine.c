@@ -62,6 +62,28 @@ static const struct view {
 	{ "cgroup2", "sys/fs/cgroup", MS_NOSUID | MS_NODEV | MS_NOEXEC },
 };
 
+/*
+ * What is dirty goes to the disk within a second or two: the machine may end
+ * without a warning, and for those inside a container never does that to their
+ * files. (sync() does nothing in a sandbox, fsync() does.)
+ */
+static int write_soon(struct err *e)
+{
+	static const char *const files[] = {
+		"proc/sys/vm/dirty_expire_centisecs",
+		"proc/sys/vm/dirty_writeback_centisecs",
+	};
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(files); i++) {
+		AUTO_CLOSE int fd = open(files[i], O_WRONLY | O_CLOEXEC);
+
+		if (fd < 0 || write(fd, "100", 3) != 3)
+			return err_sys(e, "set %s", files[i]);
+	}
+	return 0;
+}
+
 static int make_dirs(struct err *e)
 {
 	static const char *const dirs[] = LAUNCH_DIRS;
@@ -88,7 +110,7 @@ int machine_root(struct guest *g, struct err *e)
 			  views[i].flags, NULL) < 0)
 			return err_sys(e, "mount %s", views[i].type);
 	}
-	if (make_dirs(e) < 0)
+	if (write_soon(e) < 0 || make_dirs(e) < 0)
 		return -e->code;
 	if (mount(".", "/", NULL, MS_MOVE, NULL) < 0 || chroot(".") < 0 ||
 	    chdir("/") < 0)

@@ -216,8 +216,12 @@ static void tell_last(struct vm *v)
 	if (buf_len(&v->last) == 0)
 		return;
 	last_line(&v->last, line);
+	if (b->asked) {
+		log_info("sandbox=%s console: %s", b->spec.id, line);
+		return;
+	}
 	log_warn("sandbox=%s console: %s", b->spec.id, line);
-	if (b->failure.code == 0 && !b->asked)
+	if (b->failure.code == 0)
 		err_set(&b->failure, EIO, "the machine ended: %s", line);
 }
 
@@ -303,8 +307,12 @@ static int speak(struct job *j, struct err *e)
 {
 	struct vm *v = container_of(j, struct vm, job);
 	const struct box *b = v->box;
+	/* As the launch of a container does with what came from a snapshot. */
 	const struct control_name name = { .id = b->spec.id,
-					   .hostname = b->spec.hostname };
+					   .hostname = b->spec.hostname,
+					   .flags = b->spec.from[0]
+							    ? GUEST_COPIED
+							    : 0 };
 	AUTO_CLOSE int fd = -1;
 
 	if (v->mode == VM_TEMPLATE)

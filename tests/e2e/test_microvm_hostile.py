@@ -6,6 +6,8 @@ ill. What they do is a script that runs as root of their kernel (evil_guest.py).
 """
 
 import struct
+import subprocess
+import tempfile
 import threading
 import time
 
@@ -20,6 +22,19 @@ TAKE = "/busybox killall -9 real-init; /busybox sleep 0.2\n"
 ANSWER = 5 * SLOW      # of others, meanwhile
 SILENCE = int(15 * SLOW)
 GROWTH = 24 << 20        # of all our processes together
+
+
+SPIN = """
+#include <sched.h>
+int main(void)
+{
+	struct sched_param p = { .sched_priority = 99 };
+	if (sched_setscheduler(0, SCHED_FIFO, &p) < 0)
+		return 1;
+	for (;;)
+		;
+}
+"""
 
 
 def printf(data):
@@ -185,9 +200,17 @@ class Itself(Case):
 
     def test_spins(self):
         """Nothing but a loop ever runs in it."""
+        with tempfile.TemporaryDirectory() as d:
+            subprocess.run(["cc", "-static", "-o", f"{d}/spin", "-x", "c", "-"],
+                           input=SPIN, text=True, check=True)
+            with open(f"{d}/spin", "rb") as f:
+                r = self.i.api("PUT", f"/v1/sandboxes/{self.vm}/files/content"
+                               "?path=/home/user/spin", f.read())
+        self.assertIn(r.status, (200, 201, 204), r)
         self.turn_evil(self.vm, "echo -1 > /proc/sys/kernel/sched_rt_runtime_us\n"
-                       "/busybox chrt -f -p 99 $$\n"
-                       "while :; do :; done")
+                       "/busybox cp ${0%/*}/spin /spin\n"
+                       "/busybox chmod 755 /spin\n"
+                       "/spin")
         self.ends("has not answered")
 
     def test_stands_still(self):
