@@ -1,3 +1,4 @@
+# suite: both
 """carrel cp: files and directories into a sandbox and out of it."""
 
 import contextlib

@@ -1,3 +1,4 @@
+# suite: both
 # suite: npm
 """Commands and terminals over the E2B SDKs, and what these do not show."""
 

@@ -1,3 +1,4 @@
+# suite: both
 # suite: npm
 """The tools and resources of /mcp, with the official client and by hand. What
 needs a person is in test_access.py."""

@@ -1,3 +1,4 @@
+# suite: both
 # suite: debian
 """sudo without setuid: root's work inside, in the real Debian image."""
 

@@ -1,3 +1,4 @@
+# suite: both
 # suite: debian
 """`carrel shell` on a terminal, as a person uses it: an editor, job control,
 resizing, letters of all kinds, and a daemon that is killed in between."""
