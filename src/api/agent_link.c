@@ -24,7 +24,7 @@ enum {
 	/* How long a machine's agent may take for its hello, and how long the
 	 * line is then left alone, so that the guest sees it; twice as long
 	 * each time. Emulated, on a busy host, both take their time. */
-	HELLO_MS = 2000,
+	HELLO_MS = 3000,
 	CUT_MS = 100,
 	TRIES_MAX = 5,
 };

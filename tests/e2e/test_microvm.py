@@ -2,11 +2,14 @@
 # suite: microvm
 """Sandboxes of the tier microvm: the same product with a kernel of its own."""
 
+import contextlib
 import hashlib
+import json
 import os
 import re
 import secrets
 import signal
+import socket
 import struct
 import subprocess
 import tempfile
@@ -18,6 +21,7 @@ import harness
 from harness import SLOW, wait_for
 
 BOOT = 60 * SLOW  # emulated, beside other tests
+MANY = os.environ.get("CARREL_TIER") == "microvm"
 
 
 def kernel():
@@ -305,8 +309,115 @@ class Kvm(unittest.TestCase):
             self.assertEqual(told(strange), "KVM is being tried", strange)
 
 
+HOLD, WAKE = 2, 3  # enum guest_op
+
+
+class Monitor:
+    """QEMU's own, for a machine that is to stand still and not know it."""
+
+    def __init__(self, i, box):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(BOOT)
+        self.sock.connect(f"{i.run_dir}/box/{box}/qmp.sock")
+        self.lines = self.sock.makefile()
+        self.lines.readline()
+        self.run("qmp_capabilities")
+
+    def run(self, command):
+        self.sock.sendall(json.dumps({"execute": command}).encode())
+        while True:
+            answer = json.loads(self.lines.readline())
+            if "error" in answer:
+                raise RuntimeError(f"{command}: {answer['error']}")
+            if "return" in answer:
+                return answer["return"]
+
+    def is_taken(self, line):
+        """Is anybody at the host's end?"""
+        return not any(c["filename"].startswith("disconnected:")
+                       for c in self.run("query-chardev") if c["label"] == line)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc):
+        self.lines.close()
+        self.sock.close()
+
+
 class Roles(Machine):
     """kill -9 of any role: machines go on, and are found again."""
+
+    def kill(self, role):
+        pid = self.i.kill_role(role)
+        wait_for(f"a new {role}", lambda: self.i.pids().get(
+            role, [pid]) != [pid] and self.i.pids().get(role), 10 * SLOW)
+
+    def ask(self, op):
+        """As the warden asks the machine's first process (wire/guest.h)."""
+        with socket.socket(socket.AF_UNIX) as sock:
+            sock.settimeout(BOOT)
+            sock.connect(f"{self.i.run_dir}/box/{self.box}/control.sock")
+            sock.sendall(struct.pack(
+                "<IHHQQII64s64s28sI", 0x74736775, 1, op, 1, time.time_ns(), 0,
+                0, secrets.token_bytes(64), b"vm", self.box.encode(), 0))
+            rep = sock.recv(144, socket.MSG_WAITALL)
+        self.assertEqual(struct.unpack_from("<IHHQi", rep)[2:], (op, 1, 0), rep)
+
+    def flood(self, w, channels):
+        """More than all on the way to the agent have room for: no frame ends
+        where the port (128 pages) is full."""
+        piece = bytes(60000)
+        for n in range(4):
+            for channel in channels:
+                w.send(harness.INPUT, channel,
+                       struct.pack("<Q", n * len(piece)) + piece)
+
+    def test_half_a_frame(self):
+        """An api that dies in the middle of one leaves the other half to
+        nobody: the next api is heard, also if the machine stood still and
+        never saw that there were two."""
+        channels = range(1, 9)
+        for unseen in (False, True):
+            with self.subTest(unseen=unseen), Monitor(self.i, self.box) as q, \
+                    contextlib.closing(self.i.exec_wire(self.box, BOOT)) as w:
+                for channel in channels:
+                    w.spawn(["cat"], channel, harness.SPAWN_STDIN)
+                    while w.recv()[:2] != (harness.STARTED, channel):
+                        pass
+                self.ask(HOLD)
+                self.flood(w, channels)
+                if unseen:
+                    q.run("stop")
+                self.kill("carrel-api")
+                wait_for("the next", lambda: q.is_taken("agent"), 10 * SLOW)
+                q.run("cont")
+                self.ask(WAKE)
+                self.i.wait_ready()
+                p = self.sh("echo hi")
+                self.assertEqual((p.returncode, p.out), (0, "hi\n"), p.err)
+                self.assertFalse(self.shown()["degraded"])
+
+    def shown(self):
+        return self.i.api("GET", f"/v1/sandboxes/{self.box}").json
+
+    if MANY:  # it takes more than a minute
+        def test_one_that_is_mute(self):
+            """Whose agent says nothing is called ill, and well when it speaks."""
+            with Monitor(self.i, self.box) as q:
+                q.run("stop")
+                self.kill("carrel-api")
+                self.i.wait_ready()
+                p = self.i.sh(self.box, "true", timeout=180 * SLOW)
+                q.run("cont")
+            self.assertNotEqual(p.returncode, 0)
+            self.assertIn("does not answer", p.err)
+            self.assertTrue(self.shown()["degraded"])
+            self.assertIn(f"sandbox={self.box} its machine does not answer",
+                          self.i.log())
+            self.assertEqual(self.sh("echo hi").out, "hi\n")
+            wait_for("it is well", lambda: not self.shown()["degraded"],
+                     100 * SLOW, 0.2)
 
     def test_they_go_on(self):
         self.i.cli("exec", "-d", self.box, "--", "sh", "-c",
@@ -316,16 +427,14 @@ class Roles(Machine):
         before = set(self.i.box_pids())
         for role in ("carrel-api", "carrel-warden", "carreld"):
             with self.subTest(role):
-                pid = self.i.kill_role(role)
                 if role == "carreld":
+                    self.i.kill_role(role)
                     self.i.daemon.wait()
                     wait_for("the roles have ended", lambda: not self.i.pids(),
                              10 * SLOW)
                     self.i.start()
                 else:
-                    wait_for(f"a new {role}", lambda: self.i.pids().get(
-                        role, [pid]) != [pid] and self.i.pids().get(role),
-                        10 * SLOW)
+                    self.kill(role)
                     self.i.wait_ready()
                 self.assertIn(self.box, self.i.ids())
                 p = self.sh("wc -c < /tmp/tick")
