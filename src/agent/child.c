@@ -390,9 +390,6 @@ static int MUST_CHECK exec_search(const struct plan *p, struct err *e)
 			     n ? "/" : "./", file);
 		if (r < 0 || (size_t)r >= sizeof(path))
 			continue;
-		/* To ask is far cheaper than to fail. */
-		if (access(path, F_OK) < 0 && errno == ENOENT)
-			continue;
 		r = -exec_file(path, p);
 		if (r == EACCES)
 			code = EACCES; /* unless another one can be run */
