@@ -514,6 +514,8 @@ static int start(struct box *b, struct err *e)
 		return -e->code;
 	if (p->unfinished && part_start(&w->cg, p, e) < 0)
 		return -e->code;
+	if (p->unfinished && l.pid > 0 && launch_groups(&l, e) < 0)
+		return -e->code;
 	if (prepare(b, e) < 0)
 		return -e->code;
 	/* The groups of v2 are whole when the part is. */

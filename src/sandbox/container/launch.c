@@ -4,12 +4,13 @@
  * 1. The host's root clones a child into a new pid namespace, already inside
  *    its control group. The child leaves for new mount, ipc and uts namespaces
  *    and makes its views of the machine, while the part's helper makes the
- *    network, cgroup and user namespaces, and the warden the volume and the
- *    other groups. (A part made ahead has all but the volume.)
- * 2. With these it joins its groups and builds its root, by descriptors. All
- *    namespaces but the user namespace belong to the initial one: whoever is
- *    root inside the sandbox later has no power over them, so it can mount
- *    nothing and configure nothing.
+ *    network, cgroup and user namespaces, and the warden the other groups,
+ *    which it joins, and the volume. (A part made ahead has all but the
+ *    volume.)
+ * 2. With these it builds its root, by descriptors. All namespaces but the user
+ *    namespace belong to the initial one: whoever is root inside the sandbox
+ *    later has no power over them, so it can mount nothing and configure
+ *    nothing.
  * 3. It leaves the old root, becomes the agent's id (which no sandbox's map
  *    contains), enters the user namespace last, gives up every capability but
  *    the agent's few, and executes the agent from a sealed memfd.
@@ -52,15 +53,13 @@ struct step {
 };
 
 static const struct step steps_alone[] = {
-	{ "set up process", step_basics },
-	{ "make /dev", step_dev },
-	{ "make /proc", step_proc },
-	{ "make /sys", step_sys },
-	{ 0 },
+	{ "set up process", step_basics }, { "make /dev", step_dev },
+	{ "make /proc", step_proc },       { "make /sys", step_sys },
+	{ "join groups", step_groups },    { 0 },
 };
 
 static const struct step steps_joined[] = {
-	{ "join groups", step_spaces },
+	{ "enter namespaces", step_spaces },
 	{ "make root", step_root },
 	{ "machine id", step_machine_id },
 	{ "attach volumes", step_volumes },
@@ -73,15 +72,23 @@ static const struct step steps_joined[] = {
 	{ 0 },
 };
 
-int step_spaces(struct launch_ctx *l, struct err *e)
+int step_groups(struct launch_ctx *l, struct err *e)
 {
-	int r = cgroup_join(l->host->cg, l->slot, false);
+	char word;
+	int r;
 
+	/* Nobody there any more: then nobody wants us. */
+	if (!l->has_groups && recv(l->talk_fd, &word, 1, 0) != 1)
+		_exit(1);
+	r = cgroup_join(l->host->cg, l->slot, false);
 	if (r < 0)
 		return err_set(e, -r, "join cgroups: %s", strerror(-r));
-	if (cgroup_open_user(l->host->cg, l->slot, &l->into_fd, &l->join_fd,
-			     e) < 0)
-		return -e->code;
+	return cgroup_open_user(l->host->cg, l->slot, &l->into_fd, &l->join_fd,
+				e);
+}
+
+int step_spaces(struct launch_ctx *l, struct err *e)
+{
 	if (WALL(CGROUPNS) && setns(l->cgroupns_fd, CLONE_NEWCGROUP) < 0)
 		return err_sys(e, "enter cgroup namespace");
 	if (setns(l->netns_fd, CLONE_NEWNET) < 0)
@@ -319,6 +326,7 @@ int launch_begin(const struct launch_host *h, const struct launch_spec *s,
 	struct launch_ctx l = { .host = h,
 				.spec = s,
 				.slot = p->slot,
+				.has_groups = !p->unfinished,
 				.base = WALL(IDMAP) ? p->base : 0,
 				.agent_uid = part_agent_uid(p) };
 	int pair[2];
@@ -339,6 +347,15 @@ int launch_begin(const struct launch_host *h, const struct launch_spec *s,
 		return err_set(e, -out->pid, "clone: %s", strerror(-out->pid));
 	}
 	out->talk_fd = pair[0];
+	return 0;
+}
+
+int launch_groups(const struct launched *l, struct err *e)
+{
+	ssize_t n = send(l->talk_fd, "j", 1, MSG_NOSIGNAL);
+
+	if (n < 0 && errno != EPIPE && errno != ECONNRESET)
+		return err_sys(e, "tell the child of its groups");
 	return 0;
 }
 

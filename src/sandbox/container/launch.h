@@ -43,7 +43,9 @@ struct launched {
 int launch_begin(const struct launch_host *h, const struct launch_spec *s,
 		 const struct part *p, struct launched *out,
 		 struct err *e) MUST_CHECK;
-/* A child that has failed is no error here: it tells so itself. */
+/* Of both: a child that has failed is no error here, it tells so itself. The
+ * first one after part_start(), if that came after launch_begin(). */
+int launch_groups(const struct launched *l, struct err *e) MUST_CHECK;
 int launch_go(const struct launched *l, const struct part *p, int listen_fd,
 	      struct err *e) MUST_CHECK;
 

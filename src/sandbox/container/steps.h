@@ -22,13 +22,14 @@ struct launch_ctx {
 	const struct launch_host *host;
 	const struct launch_spec *spec;
 	unsigned slot;
+	bool has_groups; /* from the beginning, or else after a word */
 	uint32_t base, agent_uid;
-	int talk_fd; /* to the warden */
-	int oom_fd;  /* of our own process, from step_proc() on */
+	int talk_fd;          /* to the warden */
+	int oom_fd;           /* of our own process, from step_proc() on */
+	int into_fd, join_fd; /* for the agent's children; step_groups() */
 	/* From launch_go() on. */
 	int userns_fd, cgroupns_fd, netns_fd, listen_fd;
-	int into_fd, join_fd; /* for the agent's children */
-	int root_fd;          /* the sandbox's root */
+	int root_fd; /* the sandbox's root */
 };
 
 typedef int step_fn(struct launch_ctx *l, struct err *e);
@@ -38,6 +39,7 @@ step_fn step_basics; /* launch.c */
 step_fn step_dev;    /* view.c: /dev, /proc, /sys, at places of our own */
 step_fn step_proc;
 step_fn step_sys;
+step_fn step_groups; /* launch.c */
 /* After it. */
 step_fn step_spaces; /* launch.c */
 step_fn step_root;   /* root.c */
