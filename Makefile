@@ -133,7 +133,9 @@ $(B)/guest/%.o: %.c Makefile | $(B)/.deps $(GEN)
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -ffunction-sections -MMD -MP -c -o $@ $<
 $(B)/guest/lib.a: $(call obj,guest,$(filter src/base/% src/wire/% src/seccomp/% src/mux/% src/sandbox/%,$(LIB_SRC)))
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
-$(B)/bin/carrel-guest: $(call obj,guest,$(filter src/guest/%,$(ALL_SRC))) $(B)/guest/lib.a
+# Disks are looked at inside as a worker looks at trees.
+GUEST_WORKER := $(patsubst %,src/worker/%.c,pack walk compare links extent say merge tree path)
+$(B)/bin/carrel-guest: $(call obj,guest,$(filter src/guest/%,$(ALL_SRC)) $(GUEST_WORKER)) $(B)/guest/lib.a
 	@mkdir -p $(@D)
 	$(if $(V),,@echo "  LINK    $@")
 	$(Q)$(CC) $(filter-out -pie,$(LDFLAGS)) -static-pie -Wl,--gc-sections -o $@ $^

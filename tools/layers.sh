@@ -24,7 +24,7 @@ may_use() {
 	mux) echo base wire ;;
 	relay) echo base wire mux seccomp ;;
 	fetch) echo base wire seccomp ;;
-	guest) echo base wire mux sandbox store/store.h ;;
+	guest) echo base wire mux sandbox store/store.h worker/pack.h ;;
 	daemon) echo base ;;
 	*) echo "tools/layers.sh: unknown module $1" >&2 ;;
 	esac

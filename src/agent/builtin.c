@@ -21,6 +21,7 @@ static const struct builtin builtins[] = {
 	{ "file.pack", builtin_file, false },
 	{ "file.unpack", builtin_file, false },
 	{ "host.merge", builtin_file, true },
+	{ "host.lay", builtin_file, true },
 	{ "host.door", builtin_file, true },
 };
 

@@ -233,7 +233,7 @@ static void on_read(struct view_job *v, const struct err *e)
 	read_next(d);
 }
 
-static const struct view_ops read_ops = { on_bytes, on_read };
+static const struct view_ops read_ops = { on_bytes, on_read, NULL };
 
 static void send_line(struct diff *d)
 {
@@ -310,7 +310,7 @@ static void on_walked(struct view_job *v, const struct err *e)
 	http_reply_end(c);
 }
 
-static const struct view_ops walk_ops = { on_change, on_walked };
+static const struct view_ops walk_ops = { on_change, on_walked, NULL };
 
 static void compare(struct diff *d)
 {
@@ -484,7 +484,7 @@ static void on_peeked(struct view_job *v, const struct err *e)
 	http_reply_end(c);
 }
 
-static const struct view_ops peek_ops = { on_data, on_peeked };
+static const struct view_ops peek_ops = { on_data, on_peeked, NULL };
 
 static void on_state(struct state_ref *r, const struct err *e)
 {

@@ -106,6 +106,18 @@ void long_done(struct long_answer *l, const struct audit *entry, int status,
 	l->over(l);
 }
 
+void long_end(struct long_answer *l, json_t *answer)
+{
+	if (l->lines) {
+		put_line(l, "done", answer);
+		end(l);
+		return;
+	}
+	reply_json(l->api, l->conn, 200, answer);
+	l->conn = NULL;
+	l->over(l);
+}
+
 void long_gone(struct long_answer *l)
 {
 	audit_cancel(&l->wait);

@@ -37,6 +37,8 @@ void long_tell(struct long_answer *l, json_t *progress, bool always);
 /* When the entry is on disk. Takes `answer`. */
 void long_done(struct long_answer *l, const struct audit *entry, int status,
 	       json_t *answer);
+/* The same for what has its entry already. */
+void long_end(struct long_answer *l, json_t *answer);
 void long_fail(struct long_answer *l, const struct err *e);
 /* The client is gone: nothing is answered, over() is not called. */
 void long_gone(struct long_answer *l);

@@ -176,7 +176,7 @@ static void on_packed(struct view_job *v, const struct err *e)
 		feed_end(m);
 }
 
-static const struct view_ops pack_ops = { on_tar, on_packed };
+static const struct view_ops pack_ops = { on_tar, on_packed, NULL };
 
 /* A look at the three sides, where something is to be seen. */
 static struct view_question look_at(const struct merge *m, enum view_work work)
@@ -345,7 +345,7 @@ static void on_planned(struct view_job *v, const struct err *e)
 		apply(m);
 }
 
-static const struct view_ops plan_ops = { on_step, on_planned };
+static const struct view_ops plan_ops = { on_step, on_planned, NULL };
 
 static void on_ours(struct state_ref *r, const struct err *e)
 {
@@ -432,7 +432,7 @@ static void on_surveyed(struct view_job *v, const struct err *e)
 	}
 }
 
-static const struct view_ops survey_ops = { on_changed, on_surveyed };
+static const struct view_ops survey_ops = { on_changed, on_surveyed, NULL };
 
 /* As a merge into the ancestor itself. */
 static int survey(struct merge *m, struct err *e)

@@ -57,6 +57,7 @@ struct process {
 	uint64_t out[2]; /* received */
 	uint64_t in;     /* sent, over all clients of the process */
 	bool tty;        /* it has a terminal */
+	bool between;    /* of one that is between two lives, for us alone */
 
 	/* Private. */
 	struct chan *chan; /* NULL: closed or ended */

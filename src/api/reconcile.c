@@ -105,6 +105,8 @@ static void on_image(struct warden_call *c, const struct warden_rep *rep,
 /* Should the warden have it? */
 static bool has_processes(const struct sandbox *s)
 {
+	if (s->restart.move) /* its row has a disk until it is done */
+		return false;
 	return s->state == BOX_FOUND || s->state == BOX_RUNNING ||
 	       s->state == BOX_PAUSED;
 }
@@ -293,7 +295,8 @@ void reconcile_ended(void *ctx, const struct last_use *last,
 
 	if (!s || s->state == BOX_SUSPENDED)
 		return;
-	if (s->state == BOX_LAUNCHING || s->state == BOX_RESTARTING) {
+	if (s->state == BOX_LAUNCHING || s->state == BOX_RESTARTING ||
+	    (s->restart.move && s->state == BOX_RUNNING)) {
 		s->ended = true;
 	} else if (!keeps_disk(s, &last->use, why_ended(s, e)) &&
 		   (s->state != BOX_ENDING || a->boxes.closing)) {

@@ -7,6 +7,7 @@
 #include "api/api.h"
 #include "api/audit.h"
 #include "api/drive_door.h"
+#include "api/move.h"
 #include "api/relay.h"
 #include "base/auto.h"
 #include "base/buf.h"
@@ -22,9 +23,17 @@ void restart_init(struct restart *r)
 
 static void tell(struct list *waiters, const struct err *e)
 {
-	while (!list_empty(waiters)) {
+	struct list *n, *next, line;
+
+	/* Who is told may wait for another life. */
+	list_init(&line);
+	list_each (n, next, waiters) {
+		list_del(n);
+		list_add(&line, n);
+	}
+	while (!list_empty(&line)) {
 		struct box_waiter *w =
-			container_of(waiters->next, struct box_waiter, node);
+			container_of(line.next, struct box_waiter, node);
 
 		list_del(&w->node);
 		w->fn(w, e);
@@ -36,7 +45,10 @@ static void finish(struct sandbox *s, const struct err *e)
 {
 	static const struct err ok = { 0 };
 	struct snapshot *held = take_ptr(s->restart.held);
+	struct move *move = take_ptr(s->restart.move);
 
+	if (move)
+		move_stop(move);
 	s->restart.busy = s->restart.resuming = false;
 	if (held)
 		snapshot_release(held);
@@ -128,18 +140,23 @@ static void cut_off(struct sandbox *s, const char *why)
  * It did not come up: what may be left of it goes, and it stays what its row
  * says it is.
  */
+static void stays(struct sandbox *s, const struct err *e)
+{
+	log_warn("sandbox=%s did not start again: %s, it is suspended", s->id,
+		 e->msg);
+	warden_chore(&s->api->warden, WARDEN_KILL, s->id);
+	/* It may have left a disk that nobody is to wait for. */
+	if (s->spec.persist && strcmp(s->disk, s->id) != 0)
+		warden_chore(&s->api->warden, WARDEN_SNAPSHOT_REMOVE, s->id);
+	now_suspended(s, e);
+}
+
 static void not_launched(struct sandbox *s, const struct err *why)
 {
 	struct err e = *why;
 
 	e.code = launch_code(e.code);
-	log_warn("sandbox=%s did not start again: %s, it is suspended", s->id,
-		 e.msg);
-	warden_chore(&s->api->warden, WARDEN_KILL, s->id);
-	/* It may have left a disk that nobody is to wait for. */
-	if (s->spec.persist && strcmp(s->disk, s->id) != 0)
-		warden_chore(&s->api->warden, WARDEN_SNAPSHOT_REMOVE, s->id);
-	now_suspended(s, &e);
+	stays(s, &e);
 }
 
 static void not_up(struct sandbox *s, const struct err *e)
@@ -153,7 +170,10 @@ static void settled(struct sandbox *s)
 	struct err e = { 0 };
 
 	lifetime_awake(s);
-	if (write_row(s, "", s->base, NULL, &e) < 0) {
+	if ((s->restart.move && move_settle(s, &e) < 0) ||
+	    write_row(s, "", s->base, NULL, &e) < 0) {
+		if (s->restart.move)
+			move_unsettle(s);
 		not_up(s, &e);
 		return;
 	}
@@ -176,16 +196,36 @@ static void on_door(struct gate_up *u, const struct err *e)
 		settled(s);
 }
 
+static void open_door(struct sandbox *s)
+{
+	s->state = BOX_RUNNING;
+	if (gate_box_up(s, &s->restart.door, on_door) == 1)
+		settled(s);
+}
+
+void restart_laid(struct sandbox *s, const struct err *e)
+{
+	if (s->state != BOX_RESTARTING) /* it ended meanwhile */
+		return;
+	if (e) {
+		cut_off(s, "the sandbox did not move");
+		stays(s, e);
+	} else {
+		open_door(s);
+	}
+}
+
 static void up(struct sandbox *s)
 {
 	struct err e = { 0 };
 
-	s->state = BOX_RUNNING;
 	s->degraded = false;
 	if (agent_connect(s, &e) < 0)
 		not_up(s, &e);
-	else if (gate_box_up(s, &s->restart.door, on_door) == 1)
-		settled(s);
+	else if (s->restart.move)
+		move_lay(s->restart.move, s);
+	else
+		open_door(s);
 }
 
 static void on_launch(struct warden_call *c, const struct warden_rep *rep,
@@ -214,7 +254,9 @@ static void on_launch(struct warden_call *c, const struct warden_rep *rep,
 static void ask_launch(struct sandbox *s)
 {
 	s->ended = false;
-	box_fill_launch(s, s->disk);
+	box_fill_launch(s, s->restart.move ? "" : s->disk);
+	if (s->restart.move)
+		s->call.req.launch.flags ^= LAUNCH_MICROVM;
 	warden_ask(&s->api->warden, &s->call, on_launch);
 }
 
@@ -262,12 +304,12 @@ static bool comes_from(const struct sandbox *s, const struct snapshot *to)
 	return false;
 }
 
-static int may_restart(const struct sandbox *s, struct err *e)
+int may_restart(const struct sandbox *s, struct err *e)
 {
 	if (s->restart.busy || s->call.busy)
 		return err_set(e, EBUSY,
-			       "sandbox %s is being paused, resumed or rolled "
-			       "back: try again",
+			       "sandbox %s is being paused, resumed, moved or "
+			       "rolled back: try again",
 			       s->id);
 	if (!s->told)
 		return err_set(e, EBUSY,
@@ -278,6 +320,23 @@ static int may_restart(const struct sandbox *s, struct err *e)
 	    s->state != BOX_SUSPENDED)
 		return err_set(e, EBUSY, "sandbox %s is %s", s->id,
 			       box_state_name(s->state));
+	return 0;
+}
+
+/* A disk of one tier is nothing to the other. */
+static int same_tier(const struct sandbox *s, const struct snapshot *to,
+		     struct err *e)
+{
+	AUTO(spec_done) struct spec spec = { 0 };
+
+	if (snapshot_spec(to, &spec, e) < 0)
+		return -e->code;
+	if (spec_is_vm(&spec) != spec_is_vm(&s->spec))
+		return err_set(e, EINVAL,
+			       "snapshot %s was made in tier %s, sandbox %s is "
+			       "in tier %s: move it there first, or fork the "
+			       "snapshot",
+			       to->id, spec.tier, s->id, s->spec.tier);
 	return 0;
 }
 
@@ -292,7 +351,7 @@ int may_rollback(const struct sandbox *s, const struct snapshot *to,
 			    "snapshot %s is not one of sandbox %s: fork it "
 			    "instead",
 			    to->id, s->id);
-	return r;
+	return r < 0 ? r : same_tier(s, to, e);
 }
 
 int box_rollback(struct sandbox *s, struct snapshot *to, struct box_waiter *w,
@@ -338,7 +397,7 @@ static void on_disk(struct snapshot_take *t, struct snapshot *disk,
 		return;
 	}
 	snapshot_release(disk);
-	cut_off(s, "the sandbox was suspended");
+	cut_off(s, s->restart.said);
 	ask_kill(s);
 }
 
@@ -356,6 +415,7 @@ int box_suspend(struct sandbox *s, bool disk_only, struct box_waiter *w,
 		r = snapshot_take(&s->restart.take, s, &ask, on_disk, e);
 	if (r == 0)
 		begin(s, w);
+	s->restart.said = "the sandbox was suspended";
 	return r;
 }
 
@@ -434,4 +494,18 @@ int box_resume(struct sandbox *s, struct box_waiter *w, struct err *e)
 	/* Something may be left of a life that nobody saw the end of. */
 	ask_kill(s);
 	return 0;
+}
+
+int box_resume_moved(struct sandbox *s, struct move *m, struct box_waiter *w,
+		     struct err *e)
+{
+	int r = may_restart(s, e);
+
+	if (r < 0)
+		return r;
+	s->restart.move = m;
+	r = box_resume(s, w, e);
+	if (r < 0)
+		s->restart.move = NULL;
+	return r;
 }

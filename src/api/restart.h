@@ -5,6 +5,8 @@
  *	rollback: row (suspended, disk = SNAP), kill, launch, row (running)
  *	suspend:  snapshot DISK, row (suspended, disk = DISK), kill
  *	resume:   launch from DISK, row (running), DISK goes
+ *	move:     a resume in the other tier, from the image, with DISK laid
+ *		  over it before anything runs: see move.h
  *
  * Whatever dies in between: a row that says suspended is true as soon as what
  * still runs has been killed, which is what the next reconciliation does. If
@@ -22,6 +24,7 @@
 
 struct api;
 struct box_waiter;
+struct move;
 struct sandbox;
 
 /* Part of every sandbox. */
@@ -31,6 +34,8 @@ struct restart {
 	struct list waiters;
 	struct snapshot_take take; /* of the disk, to suspend it */
 	struct snapshot *held;     /* the disk to start from */
+	struct move *move;         /* to the other tier, or NULL */
+	const char *said;          /* to clients, when it is suspended */
 	struct gate_up door;
 };
 
@@ -57,6 +62,13 @@ int box_suspend(struct sandbox *s, bool disk_only, struct box_waiter *w,
 /* One that is suspended runs again; several may wait for it. */
 int box_resume(struct sandbox *s, struct box_waiter *w,
 	       struct err *e) MUST_CHECK;
+/* Is it in a state for another life? */
+int may_restart(const struct sandbox *s, struct err *e) MUST_CHECK;
+/* One that is suspended runs again in the other tier. */
+int box_resume_moved(struct sandbox *s, struct move *m, struct box_waiter *w,
+		     struct err *e) MUST_CHECK;
+/* For move.c: its disk is laid, or (`e`) cannot be. */
+void restart_laid(struct sandbox *s, const struct err *e);
 
 /*
  * One that is persistent ended otherwise than by us: the pool has its disk as

@@ -30,6 +30,7 @@ const struct route *const all_routes[] = {
 	usage_routes,
 	snapshot_routes,
 	restart_routes,
+	move_routes,
 	pause_routes,
 	drive_routes,
 	volume_routes,

@@ -509,6 +509,13 @@ int box_save(struct sandbox *s, struct err *e)
 	return r;
 }
 
+void box_set_tier(struct sandbox *s, const char *tier)
+{
+	snprintf(s->spec.tier, sizeof(s->spec.tier), "%s", tier);
+	free(s->shown_spec);
+	s->shown_spec = NULL;
+}
+
 void box_respec(struct sandbox *s, struct spec *spec)
 {
 	bool counted = s->counted;
@@ -562,8 +569,8 @@ void box_kill(struct sandbox *s, struct box_waiter *w)
 		s->state = BOX_ENDING; /* on_launch() goes on from here */
 		return;
 	}
-	/* restart.c goes on from where it is. */
-	wait = s->state == BOX_RESTARTING;
+	/* restart.c goes on from where it is, once it is answered. */
+	wait = s->state == BOX_RESTARTING && s->call.busy;
 	s->state = BOX_ENDING;
 	if (!wait)
 		box_ask_kill(s);

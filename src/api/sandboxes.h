@@ -167,6 +167,7 @@ int box_tell(struct sandbox *s, const char *spec, struct err *e) MUST_CHECK;
 int box_save(struct sandbox *s, struct err *e) MUST_CHECK;
 /* Another spec, whose content is taken; the limits are in force already. */
 void box_respec(struct sandbox *s, struct spec *spec);
+void box_set_tier(struct sandbox *s, const char *tier);
 /*
  * Writes the files of its spec and starts its commands; see set_up.c. 1: it is
  * done. 0: it will be, and `done` hears so. -errno: it cannot be.

@@ -221,6 +221,8 @@ const struct schema schemas[] = {
 		  { "event?", "integer",
 		    "the newest snapshot at or before this entry of the log" },
 		  { 0 } } },
+	{ "MoveAsk", "Where to",
+	  FIELDS{ { "tier", "string", "container or microvm" }, { 0 } } },
 	{ "ForkAsk", "Forks to be made",
 	  FIELDS{ { "count?", "integer", "1 to 100" },
 		  { "name?", "string?",

@@ -85,7 +85,7 @@ static void on_measured(struct view_job *v, const struct err *e)
 	reply_json(s->api, s->conn, 200, j);
 }
 
-static const struct view_ops space_ops = { on_space, on_measured };
+static const struct view_ops space_ops = { on_space, on_measured, NULL };
 
 void space_reply(struct api *a, struct http_conn *c, struct snapshot *snap)
 {

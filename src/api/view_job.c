@@ -57,6 +57,8 @@ static bool take(struct view_job *v, const struct view_record *r)
 	case VIEW_SUM:
 		break;
 	case VIEW_PROGRESS:
+		if (v->ops->progress)
+			v->ops->progress(v, r);
 		return true;
 	case VIEW_DONE:
 		end(v, &none);
@@ -197,6 +199,37 @@ static int check_room(struct api *a, const char *project, struct err *e)
 	return 0;
 }
 
+/* All but who is asked. */
+static void begin(struct view_job *v, struct api *a, const char *project,
+		  const struct view_ops *ops)
+{
+	memset(&v->call, 0, sizeof(v->call));
+	v->api = a;
+	v->ops = ops;
+	v->ask.fd = v->words.fd = -1;
+	v->held = false;
+	memcpy(v->project, project, strnlen(project, NAME_CAP - 1) + 1);
+	v->project[NAME_CAP - 1] = '\0';
+	v->busy = true;
+	list_add(&a->views, &v->node);
+}
+
+int view_job_hear(struct view_job *v, struct api *a, const char *project,
+		  int fd, const struct view_ops *ops, struct err *e)
+{
+	int r;
+
+	begin(v, a, project, ops);
+	v->inner = true;
+	r = io_add(&a->loop, &v->words, fd, EPOLLIN, on_words);
+	if (r == 0)
+		return 0;
+	v->words.fd = -1;
+	close(fd);
+	view_job_stop(v);
+	return err_set(e, -r, "watch who looks at a disk: %s", strerror(-r));
+}
+
 int view_job_start(struct view_job *v, struct api *a, const char *project,
 		   const struct view_question *q, const struct view_ops *ops,
 		   struct err *e)
@@ -206,22 +239,14 @@ int view_job_start(struct view_job *v, struct api *a, const char *project,
 
 	if (r < 0)
 		return r;
-	memset(&v->call, 0, sizeof(v->call));
-	v->api = a;
-	v->ops = ops;
-	v->ask.fd = v->words.fd = -1;
-	v->held = false;
+	begin(v, a, project, ops);
 	v->inner = q->inner;
-	memcpy(v->project, project, strnlen(project, NAME_CAP - 1) + 1);
-	v->project[NAME_CAP - 1] = '\0';
 	v->call.req.op = WARDEN_VIEW;
 	s->work = q->work;
 	for (i = 0; i < VIEW_SIDES; i++)
 		if (q->side[i])
 			s->side[i] = *q->side[i];
 	view_ask_put(&v->out, q->flags, q->paths, q->n_paths);
-	v->busy = true;
-	list_add(&a->views, &v->node);
 	warden_ask(&a->warden, &v->call, on_view);
 	return 0;
 }

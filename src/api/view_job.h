@@ -41,6 +41,8 @@ struct view_ops {
 				 const struct view_record *r);
 	/* The last one; `e->code` 0: all was said. */
 	void (*ended)(struct view_job *v, const struct err *e);
+	/* How far it is; may be NULL. */
+	void (*progress)(struct view_job *v, const struct view_record *r);
 };
 
 /* Zero-initialise. */
@@ -71,6 +73,10 @@ struct view_question {
 int view_job_start(struct view_job *v, struct api *a, const char *project,
 		   const struct view_question *q, const struct view_ops *ops,
 		   struct err *e) MUST_CHECK;
+/* The same of one that was not asked, and says them on this descriptor, which
+ * is taken. */
+int view_job_hear(struct view_job *v, struct api *a, const char *project,
+		  int fd, const struct view_ops *ops, struct err *e) MUST_CHECK;
 /* Records come again. Harmless when nothing is held. */
 void view_job_resume(struct view_job *v);
 /* Ends the worker. Harmless when none is at work. */

@@ -153,8 +153,8 @@ void json_put_str(struct buf *b, const char *s, size_t n);
 /* processes */
 verb_fn verb_run, verb_exec, verb_shell, verb_attach, verb_ps, verb_logs;
 /* sandboxes */
-verb_fn verb_create, verb_ls, verb_rm, verb_inspect, verb_update, verb_pause,
-	verb_resume;
+verb_fn verb_move, verb_create, verb_ls, verb_rm, verb_inspect, verb_update,
+	verb_pause, verb_resume;
 /* what they were */
 verb_fn verb_fork, verb_rollback, verb_tree;
 extern const struct verb snapshot_verbs[];

@@ -11,6 +11,7 @@
 #include "base/fd.h"
 #include "base/product.h"
 #include "cli/image.h"
+#include "cli/long.h"
 #include "cli/show.h"
 #include "wire/fetch.h"
 
@@ -63,111 +64,14 @@ static void put_body(struct cli *cli, const struct registry_opts *o,
 	json_decref(j);
 }
 
-struct lines {
-	struct progress progress;
-	struct buf text;
-	json_t *last; /* the line with "done" or "error" */
-};
-
-static const struct {
-	const char *step, *phase;
-} phases[] = {
+static const struct long_phase phases[] = {
 	{ "manifest", "asking the registry" },
 	{ "fetch", "downloading" },
 	{ "unpack", "unpacking" },
 	{ "pack", "packing" },
 	{ "push", "uploading" },
+	{ 0 },
 };
-
-static void show_progress(struct lines *l, const json_t *p)
-{
-	const char *step = show_str(p, "step");
-	size_t i;
-
-	for (i = 0; i < ARRAY_LEN(phases); i++)
-		if (strcmp(phases[i].step, step) == 0)
-			progress_phase(&l->progress, phases[i].phase);
-	l->progress.total =
-		(uint64_t)json_integer_value(json_object_get(p, "total"));
-	progress_bytes(&l->progress, (uint64_t)json_integer_value(
-					     json_object_get(p, "bytes")));
-}
-
-static void take_line(struct lines *l, const char *s, size_t n)
-{
-	json_t *j = json_loadb(s, n, 0, NULL);
-	const json_t *progress = json_object_get(j, "progress");
-
-	if (progress) {
-		show_progress(l, progress);
-		json_decref(j);
-	} else if (j) {
-		json_decref(l->last);
-		l->last = j;
-	}
-}
-
-static int take_piece(const char *p, size_t n, void *ctx, struct err *e)
-{
-	struct lines *l = ctx;
-	char *nl;
-
-	if (buf_len(&l->text) + n > ANSWER_MAX)
-		return err_set(e, EMSGSIZE, "the daemon says too much");
-	buf_add(&l->text, p, n);
-	while ((nl = memchr(buf_data(&l->text), '\n', buf_len(&l->text)))) {
-		size_t len = (size_t)(nl - buf_data(&l->text));
-
-		take_line(l, buf_data(&l->text), len);
-		buf_eat(&l->text, len + 1);
-	}
-	return 0;
-}
-
-/* What the daemon made; exits when it is nothing. */
-static json_t *ask(struct cli *cli, struct lines *l, const char *target,
-		   const struct buf *body)
-{
-	static const struct http_field fields[] = {
-		{ "Accept", "application/x-ndjson" },
-		{ "Content-Type", "application/json" },
-		{ 0 }
-	};
-	struct http_call call = { .method = "POST",
-				  .target = target,
-				  .fields = fields,
-				  .body = buf_data(body),
-				  .body_n = buf_len(body) };
-	char message[MESSAGE_CAP];
-	struct http_client c;
-	struct err e = { 0 };
-	json_t *done, *answer = NULL;
-	int status;
-
-	server_open(cli, &c);
-	if (http_send(&c, &call, &e) < 0 || http_recv_head(&c, &e) < 0)
-		fail(cli, "%s", e.msg);
-	if (c.head.status != 200) {
-		status = server_answer(cli, &c, &answer);
-		server_message(status, answer, message);
-		fail(cli, "%s", message);
-	}
-	if (http_recv_stream(&c, take_piece, l, &e) < 0)
-		err_wrap(&e, "the daemon");
-	http_client_done(&c);
-	progress_clear(&l->progress);
-	buf_done(&l->text);
-	done = json_incref(json_object_get(l->last, "done"));
-	if (done) {
-		json_decref(l->last);
-		return done;
-	}
-	if (e.code == 0)
-		clean_text(
-			e.msg, sizeof(e.msg),
-			show_str(json_object_get(l->last, "error"), "message"));
-	fail(cli, "%s", *e.msg ? e.msg : "the connection to the daemon broke");
-}
 
 /* "host/a/debian:12" is called "debian:12". */
 static void default_name(struct cli *cli, const char *reference, char out[64])
@@ -204,7 +108,7 @@ static void verb_target(struct cli *cli, char target[TARGET_CAP],
 int image_pull(struct cli *cli, int argc, char **argv)
 {
 	static struct registry_opts o;
-	static struct lines l;
+	struct progress progress;
 	const struct opt table[] = {
 		{ "platform", 0, OPT_TEXT, &o.platform, "OS/ARCH",
 		  "of an image for several (default: this host's)" },
@@ -215,7 +119,7 @@ int image_pull(struct cli *cli, int argc, char **argv)
 		{ 0 },
 	};
 	int n = cli_operands(cli, table, argc, argv);
-	struct upload u = { .progress = &l.progress };
+	struct upload u = { .progress = &progress };
 	char target[TARGET_CAP], name[64];
 	struct buf body = { 0 };
 	json_t *j;
@@ -226,8 +130,8 @@ int image_pull(struct cli *cli, int argc, char **argv)
 	u.name = n == 2 ? argv[2] : name;
 	put_body(cli, &o, argv[1], &body);
 	verb_target(cli, target, u.name, "pull");
-	progress_init(&l.progress);
-	j = ask(cli, &l, target, &body);
+	progress_init(&progress);
+	j = long_ask(cli, target, &body, phases, &progress);
 	if (o.json)
 		print_json(j);
 	else
@@ -240,7 +144,7 @@ int image_pull(struct cli *cli, int argc, char **argv)
 int image_push(struct cli *cli, int argc, char **argv)
 {
 	static struct registry_opts o;
-	static struct lines l;
+	struct progress progress;
 	const struct opt table[] = {
 		REGISTRY_OPTIONS(o),
 		{ "json", 0, OPT_FLAG, &o.json, NULL,
@@ -257,8 +161,8 @@ int image_push(struct cli *cli, int argc, char **argv)
 				     "needed");
 	put_body(cli, &o, argv[2], &body);
 	verb_target(cli, target, argv[1], "push");
-	progress_init(&l.progress);
-	j = ask(cli, &l, target, &body);
+	progress_init(&progress);
+	j = long_ask(cli, target, &body, phases, &progress);
 	if (o.json) {
 		print_json(j);
 	} else {

@@ -197,6 +197,19 @@ const struct verb all_verbs[] = {
 	  .fn = verb_resume,
 	  .args = "[OPTIONS] SANDBOX...",
 	  .help = "let paused sandboxes go on" },
+	{ .name = "move",
+	  .fn = verb_move,
+	  .args = "[OPTIONS] SANDBOX --tier TIER",
+	  .help = "make a container a microVM, or the other way round",
+	  .notes = "Its processes end; what it wrote to its disk comes along, "
+		   "and its id, name, labels,\n"
+		   "policy, limits and timeout stay. If it cannot be done, it "
+		   "goes on in the tier it was in.\n"
+		   "Snapshots stay what they are: to roll back to one of the "
+		   "other tier, move back first.\n"
+		   "Sockets and device files are left behind.",
+	  .examples = PRODUCT " move work --tier microvm\n" PRODUCT
+			      " move work --tier container\n" },
 	{ .name = "top",
 	  .fn = verb_top,
 	  .args = "[OPTIONS]",

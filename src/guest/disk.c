@@ -106,22 +106,43 @@ static int make_work(const char *work, struct err *e)
 	return mkdir(work, 0700) < 0 ? err_sys(e, "make %s", work) : 0;
 }
 
+struct places {
+	char image[96], volume[96], upper[112], work[112];
+};
+
+static struct places places_of(const struct guest *g)
+{
+	struct places p;
+
+	snprintf(p.image, sizeof(p.image), "/pool/" STORE_IMAGE_TREE,
+		 g->spec.image);
+	snprintf(p.volume, sizeof(p.volume), "/pool/" STORE_VOLUME_TREE,
+		 g->spec.id);
+	snprintf(p.upper, sizeof(p.upper), "%s/upper", p.volume);
+	snprintf(p.work, sizeof(p.work), "%s/work", p.volume);
+	return p;
+}
+
 int disk_mount(struct guest *g, struct err *e)
 {
-	char image[96], volume[96], upper[112], work[112];
+	struct places p = places_of(g);
 
-	snprintf(image, sizeof(image), "/pool/" STORE_IMAGE_TREE,
-		 g->spec.image);
-	snprintf(volume, sizeof(volume), "/pool/" STORE_VOLUME_TREE,
-		 g->spec.id);
-	snprintf(upper, sizeof(upper), "%s/upper", volume);
-	snprintf(work, sizeof(work), "%s/work", volume);
-	if (mount_one(GUEST_BASE, "erofs", MS_RDONLY, image, e) < 0 ||
-	    mount_one(GUEST_DISK, "ext4", 0, volume, e) < 0 ||
-	    grow(volume, e) < 0)
+	if (mount_one(GUEST_BASE, "erofs", MS_RDONLY, p.image, e) < 0 ||
+	    mount_one(GUEST_DISK, "ext4", 0, p.volume, e) < 0 ||
+	    grow(p.volume, e) < 0)
 		return -e->code;
 	/* A disk that was used before has it. */
-	if (mkdir(upper, 0755) < 0 && errno != EEXIST)
-		return err_sys(e, "make %s", upper);
-	return make_work(work, e);
+	if (mkdir(p.upper, 0755) < 0 && errno != EEXIST)
+		return err_sys(e, "make %s", p.upper);
+	return make_work(p.work, e);
+}
+
+int disk_mount_quiet(struct guest *g, struct err *e)
+{
+	struct places p = places_of(g);
+
+	if (mount_one(GUEST_BASE, "erofs", MS_RDONLY, p.image, e) < 0 ||
+	    mount_one(GUEST_DISK, "ext4", MS_RDONLY, p.volume, e) < 0)
+		return -e->code;
+	return 0;
 }

@@ -11,6 +11,7 @@
  *	settle.c	what is done ahead, for those who start as this one
  *	control.c	what the host asks of us
  *	door.c		what goes out, and in: a process of its own
+ *	look.c		instead of a sandbox: what one wrote, for the host
  *
  * It is told what to do by its arguments (`box.key=value`, behind the "--" of
  * the kernel's command line), which come from the host's warden. What it says
@@ -46,6 +47,7 @@ struct guest {
 	int group_fd;             /* of the sandbox: agent and users */
 	bool settles;             /* others will start as this one */
 	struct control control;
+	bool looks; /* at a disk; there is no sandbox */
 };
 
 /* Where the agent listens, in the machine's own root. */
@@ -56,6 +58,8 @@ int machine_root(struct guest *g, struct err *e) MUST_CHECK;
 int machine_ports(struct guest *g, struct err *e) MUST_CHECK;
 int disk_mount(struct guest *g, struct err *e) MUST_CHECK;
 int settle(struct guest *g, struct err *e) MUST_CHECK;
+/* To be read: nothing on it changes but what its journal says. */
+int disk_mount_quiet(struct guest *g, struct err *e) MUST_CHECK;
 int control_open(struct guest *g, struct err *e) MUST_CHECK;
 /* Something happened to a port: serves what was asked. */
 void control_look(struct guest *g);
@@ -63,3 +67,5 @@ void control_look(struct guest *g);
 int door_start(struct guest *g, struct err *e) MUST_CHECK;
 /* Until the sandbox has ended. */
 int bridge_run(struct guest *g, struct err *e) MUST_CHECK;
+/* What a sandbox wrote to this disk, to who is at the agent's line. */
+int look_run(struct guest *g, struct err *e) MUST_CHECK;

@@ -58,6 +58,10 @@ static int take_word(const char *arg)
 		guest.settles = true;
 		return 0;
 	}
+	if (strcmp(arg, "look=1") == 0) {
+		guest.looks = true;
+		return 0;
+	}
 	if (str_starts(arg, "id="))
 		return id_valid(v) ? str_copy(s->id, sizeof(s->id), v)
 				   : -EINVAL;
@@ -140,7 +144,7 @@ static int launch(struct guest *g, struct err *e)
 	return await_agent(g, e);
 }
 
-static const struct {
+static const struct step {
 	const char *name;
 	int (*fn)(struct guest *g, struct err *e);
 } steps[] = {
@@ -154,17 +158,25 @@ static const struct {
 	{ "settle", settle },
 	{ "listen to the host", control_open },
 	{ "serve", bridge_run },
+	{ 0 },
+}, looks[] = {
+	{ "load modules", machine_load },
+	{ "make root", machine_root },
+	{ "find the host", machine_ports },
+	{ "mount disks", disk_mount_quiet },
+	{ "look", look_run },
+	{ 0 },
 };
 
 int main(int argc, char **argv)
 {
 	struct err e = { 0 };
-	size_t i;
+	const struct step *s;
 
 	if (take_words(argc, argv, &e) == 0)
-		for (i = 0; i < ARRAY_LEN(steps); i++)
-			if (steps[i].fn(&guest, &e) < 0) {
-				err_wrap(&e, "%s", steps[i].name);
+		for (s = guest.looks ? looks : steps; s->name; s++)
+			if (s->fn(&guest, &e) < 0) {
+				err_wrap(&e, "%s", s->name);
 				break;
 			}
 	if (e.code)

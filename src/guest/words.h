@@ -23,6 +23,8 @@ enum guest_port {
 /* What a guest says on its console that was only asked whether it boots, by the
  * word "probe=1". */
 #define GUEST_PROBED "guest: here"
+/* With the word "look=1" there is no sandbox: the disk's content goes to who is
+ * at the agent's line. */
 /* Disks, in the order they are given to QEMU. */
 #define GUEST_BASE "/dev/vda"
 #define GUEST_DISK "/dev/vdb"

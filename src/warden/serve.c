@@ -541,6 +541,12 @@ static bool volumes_ok(const struct launch_volume v[LAUNCH_VOLUMES_MAX])
 	return true;
 }
 
+/* One that looks has a disk to look at, and leaves none. */
+static bool look_ok(const struct launch_spec *s)
+{
+	return s->flags == (LAUNCH_LOOK | LAUNCH_MICROVM) && s->from[0];
+}
+
 static bool spec_ok(const struct launch_spec *s)
 {
 	return text_ok(s->id, sizeof(s->id), id_valid) &&
@@ -548,6 +554,7 @@ static bool spec_ok(const struct launch_spec *s)
 	       text_ok(s->from, sizeof(s->from), id_or_empty) &&
 	       text_ok(s->hostname, sizeof(s->hostname), name_valid) &&
 	       (s->flags & ~(uint32_t)LAUNCH_FLAGS_ALL) == 0 &&
+	       (!(s->flags & LAUNCH_LOOK) || look_ok(s)) &&
 	       volumes_ok(s->volumes) &&
 	       limits_ok(s->pids, s->cpus_milli, s->mem_bytes) &&
 	       (s->nofile == 0 || s->nofile >= 16) && s->nofile <= 65536 &&

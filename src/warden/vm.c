@@ -318,6 +318,8 @@ static int speak(struct job *j, struct err *e)
 	if (v->mode == VM_TEMPLATE)
 		return template_save(b->makes, b->spec.id, v->ram_fd,
 				     &v->slow_tenths, e);
+	if (b->spec.flags & LAUNCH_LOOK) /* who connects waits for its boot */
+		return 0;
 	if (b->goes_on)
 		return vm_state_load(b, v->process_fd, e);
 	if (v->mode == VM_RESTORE && load_devices(b, e) < 0)
@@ -474,7 +476,7 @@ int vm_base_start(struct box *b, struct err *e)
 	int r = TEMPLATE_NONE;
 
 	b->base.done = on_base;
-	if (!b->makes)
+	if (!b->makes && !(b->spec.flags & LAUNCH_LOOK))
 		r = b->spec.from[0] ? vm_state_wait(b, e) : template_wait(b, e);
 	if (r < 0)
 		return r;

@@ -48,7 +48,9 @@ enum view_flags {
 	VIEW_LAYER = 1,  /* an OCI layer, with whiteouts */
 	VIEW_THEIRS = 2, /* of a merge: theirs of conflicts, too */
 	VIEW_GZIP = 4,   /* of one or two sides: packed; VIEW_SUM comes last */
-	VIEW_FLAGS_ALL = 7,
+	/* Of a layer: all that the sandbox wrote, to the nanosecond. */
+	VIEW_EXACT = 8,
+	VIEW_FLAGS_ALL = 15,
 };
 
 enum view_kind {

@@ -135,7 +135,14 @@ enum launch_flags {
 	LAUNCH_PERSIST = 8,
 	/* In a kernel of its own: see sandbox/vm/launch.h. */
 	LAUNCH_MICROVM = 16,
-	LAUNCH_FLAGS_ALL = 31,
+	/*
+	 * Not a sandbox, but a machine that looks at the disk of one (`from`,
+	 * of tier microvm): its agent's socket gives the records of
+	 * wire/view.h, a VIEW_PACK of all that was written, to who connects.
+	 * The host never opens that disk itself.
+	 */
+	LAUNCH_LOOK = 32,
+	LAUNCH_FLAGS_ALL = 63,
 	/* Only in answers (WARDEN_NEXT): it is paused. */
 	LAUNCH_PAUSED = 1 << 16,
 	/* There and in the answer to WARDEN_LAUNCH: its kernel runs on the

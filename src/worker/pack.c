@@ -18,8 +18,8 @@
 #include "worker/links.h"
 #include "worker/look.h"
 #include "worker/merge.h"
+#include "worker/pack.h"
 #include "worker/walk.h"
-#include "worker/zip.h"
 
 enum { CHUNK = 64 * 1024 };
 #define WHITEOUT ".wh."
@@ -165,6 +165,8 @@ static int put_entry(struct walk *w, const struct visit *v, unsigned side,
 				.uid = sx->stx_uid,
 				.gid = sx->stx_gid,
 				.mtime.tv_sec = sx->stx_mtime.tv_sec };
+	if (w->l->ask.flags & VIEW_EXACT)
+		t.mtime.tv_nsec = sx->stx_mtime.tv_nsec;
 	memcpy(t.path, v->path + 1, n + 1);
 	switch (v->at[side].type) {
 	case FILE_REGULAR:
@@ -225,6 +227,17 @@ static bool can_be_packed(enum file_type t)
 	       t == FILE_FIFO;
 }
 
+/* A disk that moves takes all along that was written, also what says the same
+ * as before. */
+static int is_changed(struct walk *w, const struct visit *v, unsigned *what,
+		      struct err *e)
+{
+	*what = WHAT_ALL;
+	return w->l->ask.flags & VIEW_EXACT && v->in_upper[1]
+		       ? 0
+		       : compare(w, v, 0, 1, what, e);
+}
+
 static int enter_layer(struct walk *w, struct visit *v, struct err *e)
 {
 	unsigned what;
@@ -239,7 +252,7 @@ static int enter_layer(struct walk *w, struct visit *v, struct err *e)
 			       "%.150s: a name that starts with " WHITEOUT
 			       " means something else in a layer: rename it",
 			       v->path);
-	r = compare(w, v, 0, 1, &what, e);
+	r = is_changed(w, v, &what, e);
 	if (r == 0 && what)
 		r = put_entry(w, v, 1, e);
 	return r < 0 ? r : v->at[1].type == FILE_DIRECTORY;
@@ -270,24 +283,16 @@ static int pack_walk(struct look *l, struct err *e)
 	return walk_asked(&w, e);
 }
 
-int look_pack(struct look *l, struct err *e)
+int pack(struct look *l, struct err *e)
 {
 	static const char end[2 * TAR_BLOCK];
-	static struct zip zip;
 	int r;
 
 	if ((l->n == 2) != !!(l->ask.flags & VIEW_LAYER) ||
-	    (l->n != 3 && l->ask.flags & VIEW_THEIRS) ||
-	    (l->n == 3 && l->ask.flags & VIEW_GZIP))
+	    (l->n != 2 && l->ask.flags & VIEW_EXACT) ||
+	    (l->n != 3 && l->ask.flags & VIEW_THEIRS))
 		return err_set(e, EINVAL, "not flags for %u states", l->n);
-	if (l->ask.flags & VIEW_GZIP) {
-		r = zip_open(&zip, &l->say, e);
-		if (r < 0)
-			return r;
-	}
 	r = pack_walk(l, e);
 	links_done(&links);
-	if (r == 0)
-		r = say_data(&l->say, end, sizeof(end), e);
-	return r < 0 || !l->say.zip ? r : zip_end(&zip, e);
+	return r < 0 ? r : say_data(&l->say, end, sizeof(end), e);
 }

@@ -4,7 +4,6 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
-#include "worker/zip.h"
 
 enum { ALIVE_MS = 200, KEPT_MAX = 64 * 1024 };
 
@@ -30,8 +29,8 @@ int say_data(struct say *s, const void *p, size_t n, struct err *e)
 	const char *at = p;
 	int r = 0;
 
-	if (s->zip)
-		return zip_add(s->zip, p, n, e);
+	if (s->through)
+		return s->through(s, p, n, e);
 	while (n > 0 && r == 0) {
 		size_t part = n < VIEW_DATA_MAX ? n : VIEW_DATA_MAX;
 		struct view_record rec = { .kind = VIEW_DATA };

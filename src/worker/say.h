@@ -18,12 +18,14 @@ struct say {
 	uint64_t entries, bytes; /* looked at, for the progress */
 	/* Of who tells it otherwise than by records; else NULL. */
 	int (*alive)(struct say *s, struct err *e);
-	struct zip *zip; /* what data goes through, or NULL */
+	/* What data goes through, or NULL. */
+	int (*through)(struct say *s, const void *p, size_t n, struct err *e);
+	void *through_arg;
 };
 
 int say_record(struct say *s, const struct view_record *r,
 	       struct err *e) MUST_CHECK;
-/* Bytes of a tar or a file, any number; packed first if there is a zip. */
+/* Bytes of a tar or a file, any number; through the hook if there is one. */
 int say_data(struct say *s, const void *p, size_t n, struct err *e) MUST_CHECK;
 /* To be called with every step: tells, now and then, how far it came. */
 int say_alive(struct say *s, struct err *e) MUST_CHECK;

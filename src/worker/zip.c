@@ -16,6 +16,16 @@ static int fail(struct zip *z, const char *doing, struct err *e)
 	return err_set(e, EIO, "%s: %.150s", doing, why ? why : "no memory");
 }
 
+static int zip_add(struct say *s, const void *p, size_t n, struct err *e)
+{
+	struct zip *z = s->through_arg;
+
+	sha256_add(&z->sha, p, n);
+	return archive_write_data(z->a, p, n) == (la_ssize_t)n
+		       ? 0
+		       : fail(z, "pack", e);
+}
+
 /* What comes out of the library; the filter is not asked again. */
 static la_ssize_t on_packed(struct archive *a, void *arg, const void *p,
 			    size_t n)
@@ -24,9 +34,9 @@ static la_ssize_t on_packed(struct archive *a, void *arg, const void *p,
 	int r;
 
 	(void)a;
-	z->say->zip = NULL;
+	z->say->through = NULL;
 	r = say_data(z->say, p, n, &z->failed);
-	z->say->zip = z;
+	z->say->through = zip_add;
 	return r < 0 ? -1 : (la_ssize_t)n;
 }
 
@@ -61,16 +71,9 @@ int zip_open(struct zip *z, struct say *s, struct err *e)
 	sha256_init(&z->sha);
 	if (!z->a || set_up(z) < 0)
 		return fail(z, "pack", e);
-	s->zip = z;
+	s->through = zip_add;
+	s->through_arg = z;
 	return 0;
-}
-
-int zip_add(struct zip *z, const void *p, size_t n, struct err *e)
-{
-	sha256_add(&z->sha, p, n);
-	return archive_write_data(z->a, p, n) == (la_ssize_t)n
-		       ? 0
-		       : fail(z, "pack", e);
 }
 
 int zip_end(struct zip *z, struct err *e)
@@ -83,7 +86,7 @@ int zip_end(struct zip *z, struct err *e)
 		return fail(z, "pack", e);
 	archive_write_free(z->a);
 	z->a = NULL;
-	z->say->zip = NULL;
+	z->say->through = NULL;
 	sha256_end(&z->sha, sum);
 	r.sum = sum;
 	return say_record(z->say, &r, e);

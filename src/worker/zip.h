@@ -21,6 +21,5 @@ struct zip {
 
 /* From here on all data goes through it. */
 int zip_open(struct zip *z, struct say *s, struct err *e) MUST_CHECK;
-int zip_add(struct zip *z, const void *p, size_t n, struct err *e) MUST_CHECK;
 /* The last bytes, and VIEW_SUM. */
 int zip_end(struct zip *z, struct err *e) MUST_CHECK;

@@ -244,6 +244,7 @@ class AsyncSandbox(AsyncFace):
     info = acall(boxes.info)
     kill = acall(boxes.kill)
     pause = acall(boxes.pause)
+    move = acall(boxes.move)
     resume = acall(boxes.resume)
     update = acall(boxes.update)
     set_timeout = acall(boxes.set_timeout)

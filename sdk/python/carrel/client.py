@@ -245,6 +245,7 @@ class Sandbox(Face):
     info = call(boxes.info)
     kill = call(boxes.kill)
     pause = call(boxes.pause)
+    move = call(boxes.move)
     resume = call(boxes.resume)
     update = call(boxes.update)
     set_timeout = call(boxes.set_timeout)

@@ -126,6 +126,13 @@ def rollback(at: At, snapshot: str | Snapshot | None = None, *,
         timeout=None))))
 
 
+def move(at: At, tier: str) -> Flow[SandboxInfo]:
+    """The same sandbox as a "microvm" or a "container". Its processes end;
+    its id, what it is allowed and what is on its disk stay."""
+    return SandboxInfo.of((yield from ask(at.link, post(
+        f"{at.path}/move", {"tier": tier}, timeout=None))))
+
+
 def fork(at: At, count: int,
          spec: Mapping[str, Any]) -> Flow[list[SandboxInfo]]:
     more = spec_json(spec)

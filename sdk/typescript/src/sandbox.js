@@ -197,6 +197,16 @@ export class Sandbox {
 	}
 
 	/**
+	 * The same sandbox as a microVM or a container. Its processes end; its id,
+	 * what it is allowed and what is on its disk stay.
+	 * @param {'microvm' | 'container'} tier
+	 * @returns {Promise<SandboxInfo>}
+	 */
+	move(tier) {
+		return this.#do('move', { tier });
+	}
+
+	/**
 	 * So many that start where this one is; the rest of the spec is what is
 	 * different in them.
 	 * @param {number} [count]

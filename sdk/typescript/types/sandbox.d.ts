@@ -118,6 +118,13 @@ export class Sandbox {
         event: number;
     }): Promise<SandboxInfo>;
     /**
+     * The same sandbox as a microVM or a container. Its processes end; its id,
+     * what it is allowed and what is on its disk stay.
+     * @param {'microvm' | 'container'} tier
+     * @returns {Promise<SandboxInfo>}
+     */
+    move(tier: "microvm" | "container"): Promise<SandboxInfo>;
+    /**
      * So many that start where this one is; the rest of the spec is what is
      * different in them.
      * @param {number} [count]

@@ -52,7 +52,7 @@ typedef int job_fn(const struct file_job *j, struct err *e);
 /* One per file of that name, but for change.c: mkdir, move, remove, chmod. */
 job_fn job_stat, job_list, job_read, job_write, job_mkdir, job_move, job_copy,
 	job_remove, job_chmod, job_watch, job_pack, job_unpack, job_merge,
-	job_door;
+	job_lay, job_door;
 
 /* out.c: written when there is enough of it, and by out_flush(). */
 int out_record(const struct file_record *r, struct err *e) MUST_CHECK;

@@ -49,6 +49,7 @@ static const struct job {
 	{ "file.pack", job_pack, 1, 0 },
 	{ "file.unpack", job_unpack, 1, OPT_PARENTS },
 	{ "host.merge", job_merge, 1, 0 },
+	{ "host.lay", job_lay, 1, 0 },
 	{ "host.door", job_door, 1, 0 },
 };
 

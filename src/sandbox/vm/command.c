@@ -172,7 +172,9 @@ static void boot(struct vm_command *c, const struct vm_host *h,
 	    s->flags & (uint32_t)(LAUNCH_SUDO | LAUNCH_PERSIST), s->pids,
 	    s->nofile, (unsigned long long)s->cpus_milli,
 	    (unsigned long long)s->mem_bytes,
-	    mode == VM_TEMPLATE ? " " GUEST_WORD "settle=1" : "");
+	    mode == VM_TEMPLATE      ? " " GUEST_WORD "settle=1"
+	    : s->flags & LAUNCH_LOOK ? " " GUEST_WORD "look=1"
+				     : "");
 }
 
 /* Its devices alone come from outside: the memory is there. */
