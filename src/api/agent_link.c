@@ -422,7 +422,7 @@ int agent_connect(struct sandbox *s, struct err *e)
 
 	if (agent_is_connected(g))
 		return 0;
-	g->ep.waits = spec_is_vm(&s->spec);
+	g->ep.waits = box_is_machine(s);
 	g->tries = 0;
 	if (send_hello(&g->ep) < 0 || dial(s, e) < 0) {
 		endpoint_close(&g->ep);

@@ -168,6 +168,11 @@ int box_save(struct sandbox *s, struct err *e) MUST_CHECK;
 /* Another spec, whose content is taken; the limits are in force already. */
 void box_respec(struct sandbox *s, struct spec *spec);
 void box_set_tier(struct sandbox *s, const char *tier);
+/* What runs, or is about to: one that moves is of the other tier already. */
+static inline bool box_is_machine(const struct sandbox *s)
+{
+	return spec_is_vm(&s->spec) != (s->restart.move != NULL);
+}
 /*
  * Writes the files of its spec and starts its commands; see set_up.c. 1: it is
  * done. 0: it will be, and `done` hears so. -errno: it cannot be.

@@ -406,16 +406,6 @@ static void put_pax_number(struct buf *b, const char *key, int64_t v)
 	put_pax(b, key, text);
 }
 
-static void put_pax_time(struct buf *b, const char *key,
-			 const struct timespec *t)
-{
-	char text[40];
-
-	snprintf(text, sizeof(text), "%lld.%09ld", (long long)t->tv_sec,
-		 t->tv_nsec);
-	put_pax(b, key, text);
-}
-
 static void put_block(struct buf *b, struct ustar *h)
 {
 	memcpy(h->magic, "ustar", 6);
@@ -465,8 +455,6 @@ void tar_head_put_more(struct buf *b, const struct tar_entry *t,
 	    !put_octal(h.mtime, sizeof(h.mtime), (uint64_t)t->mtime.tv_sec)) {
 		put_octal(h.mtime, sizeof(h.mtime), 0);
 		put_pax_number(&pax, "mtime", t->mtime.tv_sec);
-	} else if (t->mtime.tv_nsec > 0) {
-		put_pax_time(&pax, "mtime", &t->mtime);
 	}
 	/* Ids of a sandbox have 16 bits, modes 12. */
 	put_octal(h.mode, sizeof(h.mode), t->mode);

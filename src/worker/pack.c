@@ -34,12 +34,20 @@ static int failed(const struct visit *v, const char *doing, struct err *e)
 static int put_head(struct walk *w, const struct tar_entry *t,
 		    const struct buf *pax, struct err *e)
 {
-	struct buf head = { 0 };
+	struct buf head = { 0 }, more = { 0 };
+	char time[40];
 	int r;
 
-	tar_head_put_more(&head, t, pax);
+	if (t->mtime.tv_nsec > 0 && t->mtime.tv_sec >= 0) {
+		snprintf(time, sizeof(time), "%lld.%09ld",
+			 (long long)t->mtime.tv_sec, t->mtime.tv_nsec);
+		tar_pax_put(&more, "mtime", time, strlen(time));
+	}
+	buf_add(&more, buf_data(pax), buf_len(pax));
+	tar_head_put_more(&head, t, &more);
 	r = say_data(&w->l->say, buf_data(&head), buf_len(&head), e);
 	buf_done(&head);
+	buf_done(&more);
 	return r;
 }
 

@@ -299,6 +299,15 @@ static int put_entry(struct lay *l, int dir_fd, const char *name, struct err *e)
 	return put_other(l, dir_fd, name, e);
 }
 
+/* A mark names what is beside it, and nothing above. */
+static int take_away(struct lay *l, int dir_fd, const char *name, struct err *e)
+{
+	if (!*name || strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
+		return err_set(e, EBADMSG, "/%.160s: no name is removed",
+			       l->in.entry.path);
+	return clear_way(l, dir_fd, name, e);
+}
+
 static bool is_known(char type)
 {
 	return type == TAR_FILE || type == TAR_DIR || type == TAR_SYMLINK ||
@@ -325,7 +334,7 @@ static int take_entry(struct lay *l, struct err *e)
 		return fail(l, e);
 	l->entries++;
 	if (str_starts(name, REMOVED))
-		return clear_way(l, dir_fd, name + strlen(REMOVED), e);
+		return take_away(l, dir_fd, name + strlen(REMOVED), e);
 	return put_entry(l, dir_fd, name, e);
 }
 
