@@ -154,7 +154,7 @@ static void launched(struct sandbox *s)
 		return;
 	}
 	if (s->spare) {
-		spare_settled(a, true);
+		spare_ready(s);
 		return;
 	}
 	a->metrics.creates++;

@@ -199,6 +199,8 @@ void spares_poke(struct api *a);
 struct sandbox *spare_take(struct api *a, const struct spec *spec,
 			   const char *image_id);
 void spares_drop(struct api *a, const char *image_id);
+/* A spare runs, and its agent is reached. */
+void spare_ready(struct sandbox *s);
 /* A spare came up, or did not. */
 void spare_settled(struct api *a, bool ok);
 

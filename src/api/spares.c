@@ -8,9 +8,11 @@
  */
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "api/api.h"
+#include "api/process.h"
 #include "base/clock.h"
 
 enum {
@@ -18,6 +20,82 @@ enum {
 	FAILED_MS = 1000, /* pause after a failure, doubled each time */
 	FAILED_MAX_MS = 60000,
 };
+
+/* --- machines --- */
+
+struct rehearsal {
+	struct process process;
+	struct api *api;
+	struct deferred gone;
+};
+
+static void rehearsal_free(struct deferred *d)
+{
+	free(container_of(d, struct rehearsal, gone));
+}
+
+static void rehearsal_over(struct rehearsal *t)
+{
+	loop_defer(&t->api->loop, &t->gone, rehearsal_free);
+}
+
+static void on_started(struct process *p)
+{
+	process_close(p, false);
+	rehearsal_over(container_of(p, struct rehearsal, process));
+}
+
+static void on_output(struct process *p, unsigned stream, const void *data,
+		      size_t n)
+{
+	(void)data;
+	process_consumed(p, stream, n);
+}
+
+static void on_ended(struct process *p, const struct exit_info *x,
+		     const struct err *e)
+{
+	(void)x;
+	(void)e;
+	rehearsal_over(container_of(p, struct rehearsal, process));
+}
+
+/*
+ * An emulated machine translates its code when it is first run, which is most
+ * of what a first command takes. This one takes the same way until it is found
+ * that a directory is no program: then it is known, and nothing was started.
+ */
+static void rehearse(struct sandbox *s)
+{
+	static const struct process_ops ops = {
+		.started = on_started,
+		.output = on_output,
+		.ended = on_ended,
+	};
+	const char *argv[] = { "/", NULL }, *env[] = { NULL };
+	const struct spawn sp = { .user = "",
+				  .cwd = "",
+				  .tag = "",
+				  .argc = 1,
+				  .argv = argv,
+				  .env = env };
+	struct rehearsal *t = xcalloc(1, sizeof(*t));
+	struct err e = { 0 };
+
+	t->process.ops = &ops;
+	t->api = s->api;
+	if (process_spawn(&t->process, s, &sp, &e) < 0)
+		free(t);
+}
+
+void spare_ready(struct sandbox *s)
+{
+	if (spec_is_vm(&s->spec))
+		rehearse(s);
+	spare_settled(s->api, true);
+}
+
+/* --- all of them --- */
 
 static bool same_launch(const struct spec *a, const struct spec *b)
 {

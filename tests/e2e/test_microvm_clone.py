@@ -235,6 +235,9 @@ class Spares(Case):
                        timeout=BOOT)
         self.assertEqual((r.status, r.json["id"]), (201, first))
         self.assertEqual(r.json["spec"]["tier"], "microvm")
+        # What was rehearsed in it is no process of its.
+        ran = self.i.api("GET", f"/v1/sandboxes/{first}/processes", timeout=BOOT)
+        self.assertEqual(ran.json["processes"], [])
         self.assertEqual(self.out(first, "hostname").strip(), first[:12])
         # One of the other tier takes no machine.
         other = self.i.create()
