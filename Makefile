@@ -165,11 +165,12 @@ $(B)/gen/seccomp/%.inc: src/seccomp/%.policy $(wildcard src/seccomp/*.policy) $(
 	$(Q)$(B)/tools/mkfilter $(if $(SAN),-s) $< > $@.new && mv $@.new $@
 
 # What of us runs in QEMU is carried by the warden as bytes.
-$(B)/gen/track.so: src/qemu/track.c src/qemu/track.h Makefile | $(B)/.deps
+QEMU_SRC := $(wildcard src/qemu/*.c)
+$(B)/gen/track.so: $(QEMU_SRC) $(wildcard src/qemu/*.h) $(B)/gen/seccomp/qemu_main.inc Makefile | $(B)/.deps
 	@mkdir -p $(@D)
 	$(if $(V),,@echo "  LINK    $@")
-	$(Q)$(CC) -D_GNU_SOURCE -Isrc -O2 -std=gnu11 $(WARN) -fPIC -shared -nostdlib \
-		-fcf-protection=full -Wl,-z,relro,-z,now,-z,noexecstack -s -o $@ $<
+	$(Q)$(CC) -D_GNU_SOURCE -Isrc -I$(B)/gen -O2 -std=gnu11 $(WARN) -fPIC -shared -nostdlib \
+		-fcf-protection=full -Wl,-z,relro,-z,now,-z,noexecstack -s -o $@ $(QEMU_SRC)
 $(B)/gen/track.inc: $(B)/gen/track.so
 	$(Q)od -An -v -tu1 $< | sed 's/[0-9][0-9]*/&,/g' > $@.new && mv $@.new $@
 

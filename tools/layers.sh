@@ -12,7 +12,7 @@ may_use() {
 	audit) echo base wire ;;
 	spec) echo base policy ;;
 	sandbox) echo base wire store seccomp guest/words.h qemu/track.h ;;
-	qemu) ;;
+	qemu) echo seccomp ;;
 	warden) echo base wire store sandbox seccomp ;;
 	vault) echo base wire policy ;;
 	gate) echo base role http wire policy vault audit seccomp ;;

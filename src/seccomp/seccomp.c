@@ -43,6 +43,9 @@ static const struct sock_filter code_relay[] = {
 static const struct sock_filter code_qemu[] = {
 #include "seccomp/qemu.inc"
 };
+static const struct sock_filter code_qemu_main[] = {
+#include "seccomp/qemu_main.inc"
+};
 static const struct sock_filter code_gate[] = {
 #include "seccomp/gate.inc"
 };
@@ -75,6 +78,7 @@ FILTER(viewer);
 FILTER(base);
 FILTER(relay);
 FILTER(qemu);
+FILTER(qemu_main);
 FILTER(gate);
 FILTER(starter);
 FILTER(keeper);

@@ -31,8 +31,9 @@ extern const struct seccomp_filter filter_viewer;
 extern const struct seccomp_filter filter_base; /* superset of viewer's */
 extern const struct seccomp_filter filter_relay;
 extern const struct seccomp_filter filter_qemu;
-extern const struct seccomp_filter filter_gate;    /* its doors */
-extern const struct seccomp_filter filter_starter; /* superset of gate's */
+extern const struct seccomp_filter filter_qemu_main; /* on top of it */
+extern const struct seccomp_filter filter_gate;      /* its doors */
+extern const struct seccomp_filter filter_starter;   /* superset of gate's */
 extern const struct seccomp_filter filter_keeper;
 
 /*

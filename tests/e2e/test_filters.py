@@ -44,7 +44,8 @@ UNASKED = {335: "signal 4", 336: "errno 6"}
 # and the strictest counts.
 PILES = (("warden", "agent"), ("warden", "agent", "child"), ("warden", "worker"),
          ("warden", "viewer"), ("warden", "base"), ("warden", "fetch"),
-         ("warden", "relay"), ("warden", "qemu"), ("starter", "gate"))
+         ("warden", "relay"), ("warden", "qemu"),
+         ("warden", "qemu", "qemu_main"), ("starter", "gate"))
 
 
 # ---------------------------------------------------------------------------

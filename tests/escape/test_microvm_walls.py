@@ -23,8 +23,8 @@ STATUS = ("Groups", "CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb",
           "NoNewPrivs", "Seccomp", "Seccomp_filters")
 LIMITS = ("Max core file size", "Max open files", "Max locked memory",
           "Max msgqueue size")
-IOCTL, PRCTL, TGKILL = 16, 157, 234  # calls
-DUMPABLE, TIOCSTI, NEWUSER = 4, 0x5412, 0x10000000
+IOCTL, PRCTL, TGKILL, DUP3, USERFAULTFD = 16, 157, 234, 292, 323  # calls
+DUMPABLE, TIOCSTI, UFFDIO_API = 4, 0x5412, 0xc018aa3f
 SPACES = ("cgroup", "ipc", "mnt", "net", "pid", "user", "uts")
 
 
@@ -240,7 +240,8 @@ class Walls(harness.Case):
         with Puppet(pid) as p:
             self.refused(p, [
                 ("EPERM", "fchmod", 0, 0o777), ("EPERM", PRCTL, DUMPABLE, 1),
-                ("EPERM", IOCTL, 0, TIOCSTI, "x"),
+                ("EPERM", IOCTL, 0, TIOCSTI, "x"), ("EPERM", DUP3, 0, 9, 0),
+                ("EPERM", IOCTL, 0, UFFDIO_API, bytes(24)),
                 ("ENOSYS", "clone3", bytes(88), 88),
                 ("ENOSYS|EPERM", "io_uring_setup", 1, bytes(120)),
                 ("ENOSYS", "memfd_create", "x", 0),
@@ -252,7 +253,7 @@ class Walls(harness.Case):
 
     def test_taken_and_ended(self):
         """What ends it: nobody but an attacker would ask."""
-        for call, *args in (("socket", 1, 1, 0), ("unshare", NEWUSER),
+        for call, *args in (("socket", 1, 1, 0), (USERFAULTFD, 0x80801),
                             ("kill", self.canaries.process.pid, 9),
                             ("execve", "/usr/bin/qemu-system-x86_64", 0, 0)):
             with self.subTest(call), self.another() as (box, pid):

@@ -59,7 +59,7 @@ static const struct seccomp_filter *const filters[] = {
 	&filter_sandbox, &filter_agent,  &filter_child,   &filter_api,
 	&filter_warden,  &filter_worker, &filter_scribe,  &filter_viewer,
 	&filter_fetch,   &filter_gate,   &filter_starter, &filter_keeper,
-	&filter_base,    &filter_relay,  &filter_qemu,
+	&filter_base,    &filter_relay,  &filter_qemu,    &filter_qemu_main,
 };
 
 static void __attribute__((noreturn)) fail(const char *what)

@@ -40,7 +40,7 @@ static const struct seccomp_filter *const filters[] = {
 	&filter_sandbox, &filter_agent,  &filter_child,   &filter_api,
 	&filter_warden,  &filter_worker, &filter_scribe,  &filter_viewer,
 	&filter_fetch,   &filter_gate,   &filter_starter, &filter_keeper,
-	&filter_base,    &filter_relay,  &filter_qemu,
+	&filter_base,    &filter_relay,  &filter_qemu,    &filter_qemu_main,
 };
 /* What each instruction has done: a test, which of the two. */
 enum { RAN_YES = 1, RAN_NO = 2, RAN = RAN_YES | RAN_NO };
@@ -209,7 +209,8 @@ static void test_foreign(void)
 			     filters[i] == &filter_starter ||
 			     filters[i] == &filter_keeper ||
 			     filters[i] == &filter_relay ||
-			     filters[i] == &filter_qemu;
+			     filters[i] == &filter_qemu ||
+			     filters[i] == &filter_qemu_main;
 		uint32_t want = kills ? KILL : E(ENOSYS);
 
 		for (int nr = 0; nr < NR_END; nr++) {
@@ -491,6 +492,13 @@ static const struct vector qemu_vectors[] = {
 	{ 157, { PR_SET_DUMPABLE, 1 }, E(EPERM) },
 };
 
+static const struct vector qemu_main_vectors[] = {
+	{ 16, { 0, 0xc018aa3f }, E(EPERM) }, /* UFFDIO_API */
+	{ 16, { 0, TCGETS }, ALLOW },
+	{ 292, { 0, 9 }, E(EPERM) }, /* dup3 */
+	{ 257, { 0 }, ALLOW },
+};
+
 static const struct vector gate_vectors[] = {
 	{ 41, { AF_INET, SOCK_STREAM | SOCK_CLOEXEC }, ALLOW },
 	{ 41, { AF_INET6, SOCK_DGRAM | SOCK_NONBLOCK }, ALLOW },
@@ -747,6 +755,8 @@ static void test_roles(void)
 			KILL) == 0);
 	CHECK(count_not(&filter_qemu, never_in_qemu, ALL(never_in_qemu),
 			KILL) == 0);
+	CHECK(run(&filter_qemu_main, SYS_execve, NULL) == KILL);
+	CHECK(run(&filter_qemu_main, SYS_userfaultfd, NULL) == KILL);
 	CHECK(run(&filter_relay, SYS_bind, NULL) == KILL);
 	CHECK(run(&filter_relay, SYS_listen, NULL) == KILL);
 	CHECK(run(&filter_relay, SYS_openat, NULL) == KILL);
@@ -1051,6 +1061,8 @@ int main(void)
 	test_vectors(&filter_base, base_vectors, ALL(base_vectors));
 	test_vectors(&filter_relay, relay_vectors, ALL(relay_vectors));
 	test_vectors(&filter_qemu, qemu_vectors, ALL(qemu_vectors));
+	test_vectors(&filter_qemu_main, qemu_main_vectors,
+		     ALL(qemu_main_vectors));
 	test_vectors(&filter_gate, gate_vectors, ALL(gate_vectors));
 	test_vectors(&filter_starter, gate_vectors, ALL(gate_vectors));
 	test_vectors(&filter_starter, starter_vectors, ALL(starter_vectors));
