@@ -16,7 +16,10 @@
 #include "base/clock.h"
 
 enum {
-	QUIET_MS = 20,    /* since the last create */
+	QUIET_MS = 20, /* since the last create */
+	/* The launch of a machine is work for more than one processor, and who
+	 * has just got one runs the first command in it. */
+	QUIET_VM_MS = 1000,
 	FAILED_MS = 1000, /* pause after a failure, doubled each time */
 	FAILED_MAX_MS = 60000,
 };
@@ -181,7 +184,7 @@ static void on_refill(struct timer *t)
 {
 	struct api *a = container_of(t, struct api, boxes.refill);
 	struct boxes *b = &a->boxes;
-	uint64_t now = clock_boot_ms();
+	uint64_t now = clock_boot_ms(), quiet;
 
 	if (!warden_is_up(&a->warden) || b->closing || b->no_spares ||
 	    !any_missing(a))
@@ -189,7 +192,10 @@ static void on_refill(struct timer *t)
 	/* Users come first: one place more than they have stays free. */
 	if (b->n_users + b->n_spares + 1 >= a->conf.max_sandboxes)
 		return;
-	if (b->n_launching > 0 || now < b->last_create_ms + QUIET_MS) {
+	quiet = b->last_create_ms +
+		(missing(a, false) ? QUIET_MS : QUIET_VM_MS);
+	/* Soon again: one of the other tier may be missing by then. */
+	if (b->n_launching > 0 || now < quiet) {
 		timer_set(&a->loop, t, QUIET_MS, on_refill);
 		return;
 	}
