@@ -1,3 +1,4 @@
+# suite: both
 # suite: npm
 """Files over the E2B SDKs, and over their wire."""
 

@@ -1,3 +1,4 @@
+# suite: both
 # suite: debian
 """Ports of real sandboxes: servers in Python inside the Debian image, reached
 from outside by path, by host name, with a token, as TCP."""
@@ -88,7 +89,7 @@ class Ports(harness.Case):
     IMAGE = "debian"
     PORT = tcp.free_port()
     CONF = {"listen": f"127.0.0.1:{PORT}", "domain": "localhost",
-            "port_timeout": "2s"}
+            "port_timeout": f"{2 * SLOW:g}s"}
 
     @classmethod
     def setUpClass(cls):
