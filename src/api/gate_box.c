@@ -27,6 +27,7 @@ enum {
 	AGAIN_MS = 1000,      /* after a failure, and twice that... */
 	AGAIN_MAX_MS = 60000, /* ...up to this */
 	WORDS_MAX = 200,
+	UP_VM_MS = 30000, /* emulated, files inside take their time */
 };
 
 struct box_gate {
@@ -427,7 +428,9 @@ int gate_box_up(struct sandbox *s, struct gate_up *u, gate_up_fn *fn)
 		u->box = s;
 		u->fn = fn;
 		list_add(&s->gate->ups, &u->node);
-		timer_set(&s->api->loop, &u->timer, GATE_WAIT_MS, on_up_late);
+		timer_set(&s->api->loop, &u->timer,
+			  spec_is_vm(&s->spec) ? UP_VM_MS : GATE_WAIT_MS,
+			  on_up_late);
 	}
 	advance(s->gate);
 	return 0;

@@ -156,11 +156,18 @@ void lifetime_start(struct sandbox *s)
 {
 	timer_del(&s->api->loop, &s->deadline);
 	s->deadline_boot_ms = s->deadline_wall_ms = 0;
-	if (s->spec.timeout_ms == 0)
+	if (s->spec.timeout_ms == 0 ||
+	    (s->state == BOX_LAUNCHING && spec_is_vm(&s->spec)))
 		return;
 	s->deadline_boot_ms = clock_boot_ms() + s->spec.timeout_ms;
 	s->deadline_wall_ms = clock_wall_ms() + s->spec.timeout_ms;
 	timer_set(&s->api->loop, &s->deadline, s->spec.timeout_ms, on_deadline);
+}
+
+void lifetime_launched(struct sandbox *s)
+{
+	if (spec_is_vm(&s->spec))
+		lifetime_start(s);
 }
 
 void lifetime_resume(struct sandbox *s)

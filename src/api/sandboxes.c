@@ -160,6 +160,7 @@ static void launched(struct sandbox *s)
 	a->metrics.creates++;
 	metrics_latency(&a->metrics, clock_boot_us() - s->asked_us);
 	spares_poke(a);
+	lifetime_launched(s);
 	meter_start(s);
 	r = box_set_up(s, on_set_up, &e);
 	if (r != 0)

@@ -1,3 +1,4 @@
+# suite: both
 """Requests that wait for a person: held by the door, shown, decided, and what
 is granted with them."""
 

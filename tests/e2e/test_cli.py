@@ -1,3 +1,4 @@
+# suite: both
 # suite: sanitized
 """The command line and the real daemon: a command in a sandbox behaves as if
 it ran here, and the verbs do what they say."""
@@ -201,7 +202,8 @@ class Verbs(Case):
         head, row = self.i.cli("ls", check=0).out.splitlines()
         self.assertEqual(head.split(), "ID NAME IMAGE STATE ISOLATION CPUS MEMORY "
                                        "DISK AGE EXPIRES".split())
-        self.assertRegex(row, rf"^{ref[:12]}  work  tiny +running +container +0\.5 "
+        self.assertRegex(row, rf"^{ref[:12]}  work  tiny +running +"
+                              r"(container|emulated|vm) +0\.5 "
                               r"+128 MiB +1 GiB +\d+ m?s +in 59 min$")
         self.assertEqual(row.index("work"), head.index("NAME"))
         self.assertEqual(self.i.cli("ls", "-q").out, ref + "\n")
@@ -281,6 +283,7 @@ class Verbs(Case):
         self.assertTrue(j["ok"])
         self.assertEqual(j["host"]["counts"]["images"], 1)
 
+    @harness.container_only("a machine's memory does not change")
     def test_update(self):
         ref = self.i.create(name="work", labels={"a": "1", "b": "2"})
         self.i.cli("update", "work", "--memory", "300M", "--label", "a=3",

@@ -1,3 +1,4 @@
+# suite: both
 """What leaves a sandbox is in the log, before it leaves; without a log nothing
 does; and nobody fills it."""
 

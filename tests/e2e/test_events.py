@@ -1,3 +1,4 @@
+# suite: both
 # suite: sanitized
 """The event stream and what else is read from the log."""
 

@@ -1,3 +1,4 @@
+# suite: both
 # suite: slow
 # suite: sanitized
 """The log of a whole daemon: what is in it, what is not, and that nothing
@@ -242,6 +243,7 @@ class Deaths(harness.Case):
             self.assertEqual(set(boxes) - set(have), set(), kind)
             self.assertEqual(len(have), len(set(have)), f"{kind} twice")
 
+    @harness.container_only("it needs dozens of sandboxes within seconds")
     def test_killed_under_load(self):
         stop, made, removed = threading.Event(), [], []
         threads = [threading.Thread(target=self.load, args=(stop, made, removed))

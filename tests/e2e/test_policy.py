@@ -1,3 +1,4 @@
+# suite: both
 # suite: sanitized
 """`carrel policy`: what policies say, and those that the daemon keeps."""
 

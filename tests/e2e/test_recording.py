@@ -1,3 +1,4 @@
+# suite: both
 # suite: sanitized
 """Terminals that are recorded: what is kept, for whom, and how much of it."""
 

@@ -1,3 +1,4 @@
+# suite: both
 # suite: sanitized
 """kill -9 of any role at any time: sandboxes and their commands go on, and
 nothing is left over."""

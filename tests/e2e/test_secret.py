@@ -1,3 +1,4 @@
+# suite: both
 """Secrets: a sandbox has placeholders, the servers they are for get the real
 ones, and nobody else ever sees them."""
 
@@ -451,6 +452,7 @@ class Secrets(harness.Case):
         self.assertIn("a loopback address", code())
         self.i.cli("secret", "rm", "inner", "--project", "inner", check=0)
 
+    @harness.container_only("its way into a machine's network is the api")
     def test_token_renewed_without_the_api(self):
         """A refresh token is good for once: it must not get lost."""
         asked = []

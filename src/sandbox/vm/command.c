@@ -60,6 +60,11 @@ uint64_t vm_ram_bytes(const struct launch_spec *s)
 	return (s->mem_bytes + VM_KERNEL_BYTES + mib - 1) / mib * mib;
 }
 
+unsigned vm_processors(const struct launch_spec *s)
+{
+	return (unsigned)((s->cpus_milli + 999) / 1000);
+}
+
 uint64_t vm_volume_bytes(const struct launch_spec *s)
 {
 	return s->disk_bytes + VM_STATES * vm_ram_bytes(s);
@@ -89,8 +94,7 @@ static void machine(struct vm_command *c, const struct vm_host *h,
 	/* No machines inside of machines. */
 	opt(c, "-cpu", "%s,-vmx,-svm", h->kvm ? "host" : "max");
 	opt(c, "-m", "%lluM", (unsigned long long)vm_ram_bytes(s) >> 20);
-	opt(c, "-smp", "%llu",
-	    (unsigned long long)(s->cpus_milli + 999) / 1000);
+	opt(c, "-smp", "%u", vm_processors(s));
 }
 
 /* QEMU opens it for writing in any case: what others start from is sealed. */
@@ -124,6 +128,10 @@ static void ports(struct vm_command *c)
 
 static void devices(struct vm_command *c)
 {
+	/* As many as the guest has requests, by default: with its group's
+	 * limit in the way QEMU would abort. */
+	opt(c, "-object", "main-loop,id=loop,thread-pool-max=%d",
+	    VM_IO_THREADS);
 	opt(c, "-serial", "stdio"); /* the console */
 	socket_at(c, "qmp", VM_FD_QMP);
 	opt(c, "-mon", "chardev=qmp,mode=control");

@@ -362,7 +362,7 @@ struct cgroup_limits vm_limits(const struct launch_spec *s)
 	return (struct cgroup_limits){
 		.mem_bytes = 2 * vm_ram_bytes(s) + VM_QEMU_BYTES,
 		.cpus_milli = s->cpus_milli,
-		.pids = VM_PIDS,
+		.pids = VM_PIDS + vm_processors(s),
 	};
 }
 

@@ -22,7 +22,8 @@ enum {
 	 * its code for emulation, its heap. */
 	VM_KERNEL_BYTES = 64 << 20,
 	VM_QEMU_BYTES = 192 << 20,
-	VM_PIDS = 64, /* threads of QEMU */
+	VM_PIDS = 64,       /* threads of QEMU, beside one of each processor */
+	VM_IO_THREADS = 16, /* of them, those that wait for its disks */
 	/* So many snapshots with all of its memory have room beside what is
 	 * on its disk. */
 	VM_STATES = 8,
@@ -87,6 +88,7 @@ const char *vm_program(const struct vm_host *h);
 /* The groups' limits of a VM with this spec. */
 struct cgroup_limits vm_limits(const struct launch_spec *s);
 uint64_t vm_ram_bytes(const struct launch_spec *s);
+unsigned vm_processors(const struct launch_spec *s);
 /* What its volume may hold: the disk, and its memory in some snapshots. */
 uint64_t vm_volume_bytes(const struct launch_spec *s);
 /* Everything stays the caller's. The part is finished, its groups have their
