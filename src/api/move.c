@@ -116,13 +116,13 @@ void move_stop(struct move *m)
 	*m->looker = '\0';
 }
 
-/* One word to restart.c, which calls move_stop(). */
+/* One word to restart.c, and no other: what it hangs up on is ended before. */
 static void laid(struct move *m, const struct err *e)
 {
 	struct sandbox *s = box_by_id(m->api, m->id);
 	struct err why = { 0 };
 
-	timer_del(&m->api->loop, &m->still);
+	move_stop(m);
 	if (e && (e->code == ENOSPC || e->code == EDQUOT))
 		err_set(&why, ENOSPC,
 			"its disk does not fit into the other tier: %.160s",
@@ -254,7 +254,6 @@ static enum view_next on_tar(struct view_job *v, const struct view_record *r)
 	else if (first && start_writer(m, &e) == 0)
 		tell(m, "copy");
 	if (e.code) {
-		view_job_stop(v);
 		laid(m, &e);
 		return VIEW_OVER;
 	}
@@ -432,7 +431,9 @@ static void on_stopped(struct box_waiter *w, const struct err *e)
 	struct move *m = container_of(w, struct move, step);
 	struct sandbox *s = box_by_id(m->api, m->id);
 
-	if (e->code || !s)
+	if (e->code && s && s->state == BOX_SUSPENDED)
+		go_back(m, s, e);
+	else if (e->code || !s)
 		end(m, e);
 	else
 		convert(m, s);

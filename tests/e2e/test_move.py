@@ -204,7 +204,7 @@ class Move(harness.Case):
             conn.close()
         self.i.wait_ready()
         wait_for("it is settled", lambda: self.show(box)["state"] in
-                 ("running", "suspended"), BOOT)
+                 ("running", "paused", "suspended"), BOOT)
 
     def alone(self, box):
         """Nothing else is left: no machine, no volume, no snapshot."""
