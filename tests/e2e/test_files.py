@@ -552,9 +552,9 @@ class Tars(Case):
         self.sh("mkdir t; dd if=/dev/zero of=t/a bs=1M count=2 2>&1; "
                 "touch t/b; chmod 0 t/b")
         self.ok(self.f.put("/home/user/t/z", b"", user="root", mode="000"))
-        with self.assertRaises(http.client.IncompleteRead):
-            for _ in range(2):
-                self.f.call("GET", "tar", "t")
+        # In front of the rest, where a directory is read in that order.
+        with contextlib.suppress(http.client.IncompleteRead):
+            self.refused(self.f.call("GET", "tar", "t"), 403, "forbidden")
         self.ok(self.f.call("GET", "tar", "/home/user/t", user="root"))
 
 
@@ -586,6 +586,7 @@ class Leaving(Case):
         s.sendall(head.encode())
         return s
 
+    @harness.container_only("it looks at the agent's processes")
     def test_upload_given_up(self):
         self.ok(self.f.put("f", b"old"))
         s = self.start(f"PUT {self.f.url('content', 'f')} HTTP/1.1\r\n"
@@ -596,6 +597,7 @@ class Leaving(Case):
         wait_for("the builtin is gone", lambda: not self.builtins(), 10 * SLOW)
         self.assertEqual(self.sh("ls -A; cat f"), "f\nold")
 
+    @harness.container_only("it looks at the agent's processes")
     def test_download_given_up(self):
         self.sh("dd if=/dev/zero of=f bs=1M count=64 2>&1")
         s = self.start(f"GET {self.f.url('content', 'f')} HTTP/1.1\r\n"
@@ -621,6 +623,7 @@ class Leaving(Case):
             s.close()
         wait_for("all are gone", lambda: not self.builtins(), 10 * SLOW)
 
+    @harness.container_only("it looks at the agent's processes")
     def test_api_dies(self):
         """What nobody waits for any more does not stay."""
         s = self.start(f"GET {self.f.url('watch', '.')} HTTP/1.1\r\n"
@@ -677,6 +680,8 @@ class Stream:
 
 
 class Watching(Case):
+    @harness.container_only("kernel 6.1, which machines have, knows no files "
+                            "without a name on overlays: a put is a rename")
     def test_events(self):
         self.sh("mkdir -p w/sub")
         s = Stream(self.i, self.f.url("watch", "w", recursive="true"))
@@ -717,6 +722,7 @@ class Watching(Case):
         s.until(type="ready")
         s.close()
 
+    @harness.container_only("emulation fills no queue in time")
     def test_overflow(self):
         self.sh("mkdir w")
         s = Stream(self.i, self.f.url("watch", "w"))

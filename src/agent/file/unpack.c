@@ -204,9 +204,13 @@ static int put_symlink(struct unpacker *u, int dir_fd, const char *name,
 static int put_fifo(struct unpacker *u, int dir_fd, const char *name,
 		    struct err *e)
 {
+	const struct timespec times[2] = { { .tv_nsec = UTIME_NOW },
+					   u->in.entry.mtime };
 	int r = clear_way(u, dir_fd, name, e);
 
 	if (r == 0 && mkfifoat(dir_fd, name, u->in.entry.mode & 0777) < 0)
+		r = fail(u, e);
+	if (r == 0 && utimensat(dir_fd, name, times, AT_SYMLINK_NOFOLLOW) < 0)
 		r = fail(u, e);
 	return r;
 }
