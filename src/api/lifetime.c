@@ -164,10 +164,12 @@ void lifetime_start(struct sandbox *s)
 	timer_set(&s->api->loop, &s->deadline, s->spec.timeout_ms, on_deadline);
 }
 
-void lifetime_launched(struct sandbox *s)
+void lifetime_ready(struct sandbox *s)
 {
-	if (spec_is_vm(&s->spec))
-		lifetime_start(s);
+	if (!spec_is_vm(&s->spec))
+		return;
+	lifetime_start(s);
+	save(s);
 }
 
 void lifetime_resume(struct sandbox *s)

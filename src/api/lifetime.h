@@ -19,9 +19,9 @@ void box_reason(struct sandbox *s, const char *fmt, ...) PRINTF_LIKE(2, 3);
 void box_over(struct sandbox *s, const char *limit);
 
 /* Its time counts from now; that of a microVM, whose first may have to boot
- * another, from when it is there. */
+ * another, from when it is ready. */
 void lifetime_start(struct sandbox *s);
-void lifetime_launched(struct sandbox *s);
+void lifetime_ready(struct sandbox *s);
 /* Its spec says something else: about the time itself, or what comes then. */
 void lifetime_changed(struct sandbox *s, bool timeout);
 /*

@@ -127,6 +127,8 @@ static void on_set_up(struct sandbox *s, const struct err *e)
 	if (e) {
 		box_reason(s, "%s", e->msg);
 		box_kill(s, NULL);
+	} else {
+		lifetime_ready(s);
 	}
 	if (ready)
 		ready(s->ready_arg, e ? NULL : s, e);
@@ -160,7 +162,6 @@ static void launched(struct sandbox *s)
 	a->metrics.creates++;
 	metrics_latency(&a->metrics, clock_boot_us() - s->asked_us);
 	spares_poke(a);
-	lifetime_launched(s);
 	meter_start(s);
 	r = box_set_up(s, on_set_up, &e);
 	if (r != 0)
