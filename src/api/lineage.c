@@ -35,14 +35,18 @@ static struct snapshot *before(struct api *a, const struct snapshot *snap)
 void state_hold_base(struct state_ref *r, const struct state_ref *of,
 		     void (*ready)(struct state_ref *r, const struct err *e))
 {
+	struct snapshot *base = of->held ? before(of->api, of->held) : NULL;
 	struct err e = { 0 };
 
-	if (of->held && *of->held->base && !before(of->api, of->held))
+	/* It may have moved since, with all that it had. */
+	if (base && state_has_tree(base, &e) < 0)
+		err_wrap(&e, "what it started from, snapshot %s", base->id);
+	else if (of->held && *of->held->base && !base)
 		err_set(&e, ENOENT,
 			"the snapshot %s that it started from is "
 			"gone",
 			of->held->base);
-	use(r, of, of->held ? before(of->api, of->held) : NULL);
+	use(r, of, base);
 	r->ready = ready;
 	ready(r, &e);
 }
@@ -90,6 +94,9 @@ int state_hold_ancestor(struct state_ref *r, const struct state_ref *one,
 	memcpy(now.base, other->base, sizeof(now.base));
 	for (i = 0; a && !found && i < DEPTH_MAX; i++, a = before(one->api, a))
 		found = meets(one->api, a, &now);
+	if (found && state_has_tree(found, e) < 0)
+		return err_wrap(e, "their common ancestor, snapshot %s",
+				found->id);
 	use(r, one, found);
 	return 0;
 }

@@ -192,3 +192,5 @@ void state_hold(struct state_ref *r, struct api *a, const struct identity *who,
 		const char *ref,
 		void (*ready)(struct state_ref *r, const struct err *e));
 void state_release(struct state_ref *r);
+/* ENOTSUP: it is the disk of a machine, which nobody here opens. */
+int state_has_tree(const struct snapshot *snap, struct err *e) MUST_CHECK;

@@ -40,7 +40,7 @@ static int no_tree(struct err *e)
 		       "files inside");
 }
 
-static int check_snapshot(const struct snapshot *snap, struct err *e)
+int state_has_tree(const struct snapshot *snap, struct err *e)
 {
 	AUTO(spec_done) struct spec spec = { 0 };
 
@@ -109,7 +109,7 @@ static int hold(struct state_ref *r, const struct identity *who,
 
 	snap = word ? snapshot_find(r->api, who, word, e) : NULL;
 	if (snap) {
-		if (check_snapshot(snap, e) < 0)
+		if (state_has_tree(snap, e) < 0)
 			return -e->code;
 		snapshot_hold(snap);
 		use_snapshot(r, snap);

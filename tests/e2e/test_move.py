@@ -159,6 +159,19 @@ class Move(harness.Case):
         self.assertEqual(fork["spec"]["tier"], "container")
         self.assertEqual(self.out(fork["id"], "cat /home/user/n"), b"one\n")
 
+    @unittest.skipUnless(WHOLE, "with make test-microvm")
+    def test_what_it_started_from(self):
+        """A machine's disk is nobody's ancestor on the host."""
+        box = self.i.create(tier="microvm", **SMALL)
+        r = self.i.api("POST", f"/v1/sandboxes/{box}/fork", {}, timeout=BOOT)
+        self.assertEqual(r.status, 201, r)
+        fork = r.json["sandboxes"][0]["id"]
+        self.move(fork, "container")
+        r = self.i.api("GET", f"/v1/diff?to=sandbox:{fork}")
+        self.assertIn("which the host does not open", r.body.decode())
+        r = self.i.api("GET", f"/v1/diff?to=sandbox:{fork}&from=image:tiny")
+        self.assertIn('"done"', r.body.decode())
+
     def test_refused(self):
         box = self.i.create(tier="container", **SMALL)
         self.move(box, "mainframe", 400)
