@@ -183,6 +183,13 @@ class Move(harness.Case):
         self.assertEqual(r.status, 201, r)
         box = self.i.create(tier="container", volumes=["v:/v"], **SMALL)
         self.assertIn("volumes", self.move(box, "microvm", 501)["message"])
+        r = self.i.api("PUT", "/v1/policies/strict",
+                       b"allow * a.test\nrequire tier microvm\n")
+        self.assertIn(r.status, (200, 201), r)
+        box = self.i.create(tier="microvm", policy="strict", **SMALL)
+        r = self.move(box, "container", 403)
+        self.assertIn("'strict' is for microvms", r["message"])
+        self.assertEqual(self.show(box)["state"], "running")
 
     @unittest.skipUnless(WHOLE, "with make test-microvm")
     def test_killed_in_the_middle(self):
