@@ -1,3 +1,4 @@
+# suite: both
 # suite: npm
 """Sandboxes over the E2B SDKs, and what their wire is beyond the SDKs."""
 
