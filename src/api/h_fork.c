@@ -367,7 +367,7 @@ static void fork_body(struct http_conn *c, char *body, size_t size, void *owner)
 	struct err e = { 0 };
 	json_t *j = parse_body(body, size, &e);
 	struct fork *f;
-	unsigned n;
+	unsigned n = 0;
 
 	if (!j || check_keys(j, &n, &e) < 0) {
 		json_decref(j);

@@ -34,6 +34,7 @@
 #include "sandbox/vm/qmp.h"
 #include "sandbox/vm/shape.h"
 #include "sandbox/vm/state.h"
+#include "sandbox/vm/written.h"
 #include "store/share.h"
 #include "warden/vm.h"
 
@@ -392,22 +393,22 @@ static int save_memory(const struct template *t, int ram_fd, struct err *e)
 	return fd < 0 ? fd : file_copy(ram_fd, fd, e);
 }
 
-int template_save(struct template *t, const char *box, int ram_fd,
-		  uint32_t *slow_tenths, struct err *e)
+int template_save(struct template *t, struct template_of *of, struct err *e)
 {
-	AUTO_CLOSE int fd = control_open(t->w->box_fd, box, e);
-	char of[STORE_OF_CAP];
+	AUTO_CLOSE int fd = control_open(t->w->box_fd, of->box, e);
+	char text[STORE_OF_CAP];
 
-	if (fd < 0 || control_ask(fd, VM_BOOT_MS, e) < 0)
+	if (fd < 0 || control_ask(fd, VM_BOOT_MS, e) < 0 ||
+	    written_loaded(of->process_fd, e) < 0)
 		return -e->code;
 	if (speed_wanted(t->w))
-		*slow_tenths = speed_measure(fd);
+		of->slow_tenths = speed_measure(fd);
 	if (control_hold(fd, VM_WAKE_MS, e) < 0 ||
-	    save_devices(t, box, e) < 0 || save_disk(t, box, e) < 0 ||
-	    save_memory(t, ram_fd, e) < 0)
+	    save_devices(t, of->box, e) < 0 || save_disk(t, of->box, e) < 0 ||
+	    save_memory(t, of->ram_fd, e) < 0)
 		return -e->code;
-	of_text(t, of);
-	return store_template_commit(&t->w->store, t->key, of, e);
+	of_text(t, text);
+	return store_template_commit(&t->w->store, t->key, text, e);
 }
 
 void template_saved(struct template *t)

@@ -26,6 +26,7 @@
 #include "sandbox/vm/ram.h"
 #include "sandbox/vm/shape.h"
 #include "sandbox/vm/state.h"
+#include "sandbox/vm/written.h"
 #include "store/share.h"
 #include "warden/vm.h"
 
@@ -284,7 +285,7 @@ int vm_qmp_connect(const struct warden *w, const char *id, struct err *e)
 }
 
 /* It goes on where the template stopped. */
-static int load_devices(const struct box *b, struct err *e)
+static int load_devices(const struct box *b, int process_fd, struct err *e)
 {
 	AUTO_CLOSE int tree_fd =
 		store_template_open(&b->w->store, b->template, e);
@@ -298,9 +299,32 @@ static int load_devices(const struct box *b, struct err *e)
 		return err_sys(e, "open the devices of template %s",
 			       b->template);
 	fd = vm_qmp_connect(b->w, b->spec.id, e);
-	if (fd < 0 || qmp_open(&q, fd, VM_QMP_MS, e) < 0)
+	if (fd < 0 || qmp_open(&q, fd, VM_QMP_MS, e) < 0 ||
+	    written_loaded(process_fd, e) < 0)
 		return -e->code;
 	return qmp_load_devices(&q, file_fd, e);
+}
+
+/* Who connects waits for its boot; not we. */
+static int looker_starts(const struct box *b, int process_fd, struct err *e)
+{
+	AUTO_CLOSE int fd = vm_qmp_connect(b->w, b->spec.id, e);
+	struct qmp q;
+
+	if (fd < 0 || qmp_open(&q, fd, VM_QMP_MS, e) < 0)
+		return -e->code;
+	return written_loaded(process_fd, e);
+}
+
+static int become_template(struct vm *v, struct err *e)
+{
+	struct template_of of = { .box = v->box->spec.id,
+				  .ram_fd = v->ram_fd,
+				  .process_fd = v->process_fd };
+	int r = template_save(v->box->makes, &of, e);
+
+	v->slow_tenths = of.slow_tenths;
+	return r;
 }
 
 static int speak(struct job *j, struct err *e)
@@ -316,18 +340,18 @@ static int speak(struct job *j, struct err *e)
 	AUTO_CLOSE int fd = -1;
 
 	if (v->mode == VM_TEMPLATE)
-		return template_save(b->makes, b->spec.id, v->ram_fd,
-				     &v->slow_tenths, e);
-	if (b->spec.flags & LAUNCH_LOOK) /* who connects waits for its boot */
-		return 0;
+		return become_template(v, e);
+	if (b->spec.flags & LAUNCH_LOOK)
+		return looker_starts(b, v->process_fd, e);
 	if (b->goes_on)
 		return vm_state_load(b, v->process_fd, e);
-	if (v->mode == VM_RESTORE && load_devices(b, e) < 0)
+	if (v->mode == VM_RESTORE && load_devices(b, v->process_fd, e) < 0)
 		return -e->code;
 	fd = control_open(j->w->box_fd, b->spec.id, e);
 	if (fd < 0)
 		return fd;
-	if (v->mode == VM_BOOT && control_ask(fd, VM_BOOT_MS, e) < 0)
+	if (v->mode == VM_BOOT && (control_ask(fd, VM_BOOT_MS, e) < 0 ||
+				   written_loaded(v->process_fd, e) < 0))
 		return -e->code;
 	return control_wake(fd, &name, VM_WAKE_MS, e);
 }
@@ -373,11 +397,9 @@ int vm_guest_start(struct box *b, struct err *e)
 			       .answer_len = sizeof(v->slow_tenths),
 			       .pid_io.fd = -1,
 			       .err_fd = -1 };
-	if (b->goes_on) {
-		v->process_fd = vm_process_open(b, e);
-		if (v->process_fd < 0)
-			return v->process_fd;
-	}
+	v->process_fd = vm_process_open(b, e);
+	if (v->process_fd < 0)
+		return v->process_fd;
 	if (job_start(&v->job, e) < 0)
 		return -e->code;
 	v->speaking = true;

@@ -35,8 +35,13 @@ int template_take(struct box *b, struct vm_files *f, struct err *e) MUST_CHECK;
 
 /* Of the sandbox that becomes one (b->makes). In a child: until all of it is
  * in the pool. Says how slow emulation is, if that is not known. */
-int template_save(struct template *t, const char *box, int ram_fd,
-		  uint32_t *slow_tenths, struct err *e) MUST_CHECK;
+struct template_of {
+	const char *box;
+	int ram_fd, process_fd;
+	uint32_t slow_tenths;
+};
+int template_save(struct template *t, struct template_of *of,
+		  struct err *e) MUST_CHECK;
 /* What the guest is told of flags. */
 uint32_t template_flags(const struct template *t);
 

@@ -70,7 +70,8 @@ static int get_attrs(const struct visit *v, int fd, struct buf *pax,
 		size = fgetxattr(fd, name, value, sizeof(value));
 		if (size < 0)
 			return failed(v, "read an attribute", e);
-		snprintf(key, sizeof(key), "SCHILY.xattr.%s", name);
+		snprintf(key, sizeof(key), "SCHILY.xattr.%.*s",
+			 ENTRY_XATTR_NAME_MAX, name);
 		tar_pax_put(pax, key, value, (size_t)size);
 		if (buf_len(pax) > TAR_PAX_MAX / 2)
 			return err_set(e, E2BIG,

@@ -17,6 +17,7 @@
 #include "check.h"
 #include "qemu/track.h"
 #include "sandbox/vm/ram.h"
+#include "sandbox/vm/written.h"
 
 enum { PAGES = 1000, SIZE = PAGES * RAM_PAGE, SEALS = 0xf };
 
@@ -275,8 +276,24 @@ static void test_refused(void)
 	REFUSED(ram_find(gone_fd, SIZE, &map, &e), ESRCH);
 }
 
+/* A process that has not loaded our library is no machine of ours. */
+static void test_library(void)
+{
+	AUTO_CLOSE int self_fd = open("/proc/self", O_RDONLY | O_DIRECTORY);
+	AUTO_CLOSE int fd = written_library(&e);
+	void *at;
+
+	CHECK(fd >= 0);
+	REFUSED(written_loaded(self_fd, &e), EPERM);
+	at = mmap(NULL, RAM_PAGE, PROT_READ, MAP_PRIVATE, fd, 0);
+	CHECK(at != MAP_FAILED && written_loaded(self_fd, &e) == 0);
+	munmap(at, RAM_PAGE);
+	REFUSED(written_loaded(self_fd, &e), EPERM);
+}
+
 int main(void)
 {
+	test_library();
 	test_moves(false);
 	test_moves(true);
 	test_nothing_changed();

@@ -12,6 +12,7 @@
 #include "base/fd.h"
 #include "base/sha.h"
 #include "sandbox/vm/control.h"
+#include "sandbox/vm/written.h"
 #include "store/share.h"
 
 /* How long they may take: emulation on a busy host is slow. */
@@ -368,7 +369,8 @@ static int load(const struct state_of *of, const struct load *l, struct err *e)
 
 	/* It has mapped its memory when it answers. */
 	qmp_fd = qmp_reach(of, &q, e);
-	if (qmp_fd < 0 || ram_find(of->process_fd, of->bytes, &map, e) < 0 ||
+	if (qmp_fd < 0 || written_loaded(of->process_fd, e) < 0 ||
+	    ram_find(of->process_fd, of->bytes, &map, e) < 0 ||
 	    ram_load(l->changed_fd, &map, e) < 0 ||
 	    qmp_load_devices(&q, l->devices_fd, e) < 0)
 		return -e->code;

@@ -29,6 +29,8 @@ enum { PAGE_IS_WRITTEN = 1 << 1, PAGE_IS_FILE = 1 << 2 };
 
 enum { REGIONS = 512 };
 
+#define LIBRARY "track"
+
 static const uint8_t library[] = {
 #include "track.inc"
 };
@@ -38,12 +40,32 @@ int written_library(struct err *e)
 	const int all =
 		F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
 	AUTO_CLOSE int fd =
-		memfd_create("track", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+		memfd_create(LIBRARY, MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
 	if (fd < 0 || write_full(fd, library, sizeof(library)) < 0 ||
 	    fchmod(fd, 0555) < 0 || fcntl(fd, F_ADD_SEALS, all) < 0)
 		return err_sys(e, "make QEMU's library");
 	return take_fd(&fd);
+}
+
+int written_loaded(int process_fd, struct err *e)
+{
+	int fd = openat(process_fd, "maps", O_RDONLY | O_CLOEXEC);
+	FILE *f = fd < 0 ? NULL : fdopen(fd, "r");
+	bool found = false;
+	char line[512];
+
+	if (!f) {
+		auto_close(&fd);
+		return err_sys(e, "look at what QEMU has loaded");
+	}
+	while (!found && fgets(line, sizeof(line), f))
+		found = strstr(line, " /memfd:" LIBRARY " ") != NULL;
+	fclose(f);
+	return found ? 0
+		     : err_set(e, EPERM,
+			       "QEMU was started without the library that "
+			       "closes it: see its console");
 }
 
 /* Whoever has taken QEMU over may have put anything there. */

@@ -14,6 +14,10 @@
 
 /* The library that QEMU is started with: a nameless file, sealed. */
 int written_library(struct err *e) MUST_CHECK;
+/* Fails for a QEMU that was started without it, which a dynamic linker does
+ * with a word on the console: nothing would be closed behind its start. Asked
+ * when QEMU has answered: what the library does is done by then. */
+int written_loaded(int process_fd, struct err *e) MUST_CHECK;
 
 /* From now on it is known. False: it is not. */
 bool written_watch(struct ram_save *s);
