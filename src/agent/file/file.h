@@ -114,6 +114,8 @@ int fresh_place(struct fresh *f, const char *name, bool overwrite,
 		const char *shown, struct err *e) MUST_CHECK;
 /* One that was not placed is gone. */
 void fresh_done(struct fresh *f);
+/* Such a name: nobody is told of it. */
+bool fresh_is_temp(const char *name);
 
 /* tree.c */
 /*

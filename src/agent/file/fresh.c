@@ -26,6 +26,12 @@ static int make_name(struct fresh *f)
 	return 0;
 }
 
+bool fresh_is_temp(const char *name)
+{
+	return strncmp(name, ".~", 2) == 0 && strlen(name) == 18 &&
+	       strspn(name + 2, "0123456789abcdef") == 16;
+}
+
 static int open_named(struct fresh *f)
 {
 	int i, fd;

@@ -415,6 +415,9 @@ static int on_event(struct watcher *w, const struct inotify_event *ev,
 	}
 	if (ev->len == 0)
 		return on_self(w, slot, ev, e);
+	/* One that becomes another's is told as made, when it does. */
+	if (fresh_is_temp(ev->name))
+		return 0;
 	if (ev->mask & IN_MOVED_FROM)
 		return on_moved_from(w, slot, ev, e);
 	if (ev->mask & IN_MOVED_TO)
