@@ -178,11 +178,19 @@ static void reply_gone(struct http_conn *c, void *owner)
 	reply_done(owner);
 }
 
+/* What is done without a log is well done without one. */
+static bool is_anyway(struct http_conn *c)
+{
+	const struct call_note *n = http_note(c);
+
+	return n->route && n->route->flags & ROUTE_ANYWAY;
+}
+
 static void on_disk(struct audit_wait *w, const struct err *e)
 {
 	struct reply *r = container_of(w, struct reply, wait);
 
-	if (e->code)
+	if (e->code && !is_anyway(r->conn))
 		reply_err(r->api, r->conn, e);
 	else if (r->answer)
 		reply_json(r->api, r->conn, r->status, json_incref(r->answer));

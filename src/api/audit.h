@@ -45,8 +45,8 @@ void audit_add_durable(struct api *a, const struct audit *entry,
 /*
  * The answer to a request whose doing must survive a loss of power: leaves
  * when the entry is on disk. Takes `answer`; NULL: one without a body. When
- * the log does not answer in time, the client is told so; what was done stays
- * done.
+ * the log does not answer in time, the client is told so (but for a route of
+ * ROUTE_ANYWAY); what was done stays done.
  */
 void audit_reply(struct api *a, struct http_conn *c, const struct audit *entry,
 		 int status, json_t *answer);

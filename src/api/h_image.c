@@ -204,6 +204,7 @@ const struct route image_routes[] = {
 	  ROUTE_OPERATOR, "Make an image of a sandbox's or snapshot's disk",
 	  NULL, "ImageSave", "Image", 201 },
 	{ "DELETE", "/v1/images/{name}", h_image_delete, SCOPE_ADMIN,
-	  ROUTE_OPERATOR, "Remove an image", NULL, NULL, NULL, 204 },
+	  ROUTE_OPERATOR | ROUTE_ANYWAY, "Remove an image", NULL, NULL, NULL,
+	  204 },
 	{ 0 },
 };

@@ -236,8 +236,8 @@ const struct route snapshot_routes[] = {
 	  "List the snapshots", list_query, NULL, "SnapshotList", 200 },
 	{ "GET", "/v1/snapshots/{id}", h_snapshot_get, SCOPE_READ, 0,
 	  "Show a snapshot", get_query, NULL, "Snapshot", 200 },
-	{ "DELETE", "/v1/snapshots/{id}", h_snapshot_delete, SCOPE_USE, 0,
-	  "Remove a snapshot; what started from it stays", NULL, NULL, NULL,
-	  204 },
+	{ "DELETE", "/v1/snapshots/{id}", h_snapshot_delete, SCOPE_USE,
+	  ROUTE_ANYWAY, "Remove a snapshot; what started from it stays", NULL,
+	  NULL, NULL, 204 },
 	{ 0 },
 };

@@ -317,7 +317,7 @@ const struct route volume_routes[] = {
 	  "List the volumes", list_query, NULL, "VolumeList", 200 },
 	{ "GET", "/v1/volumes/{id}", show_one, SCOPE_READ, ROUTE_ALONE,
 	  "Look at a volume", NULL, NULL, "Volume", 200 },
-	{ "DELETE", "/v1/volumes/{id}", h_remove, SCOPE_USE, 0,
+	{ "DELETE", "/v1/volumes/{id}", h_remove, SCOPE_USE, ROUTE_ANYWAY,
 	  "Remove a volume that no sandbox has", NULL, NULL, NULL, 204 },
 	{ 0 },
 };

@@ -11,7 +11,8 @@ enum route_flags {
 	ROUTE_OPEN = 2,  /* needs no key */
 	/* Concerns what all projects share: not for a key of one of them. */
 	ROUTE_OPERATOR = 4,
-	/* Also while the log takes nothing: it ends things, or is the log. */
+	/* Also while the log takes nothing: it ends things, gives space back
+	 * (the log may lack just that), or is the log. */
 	ROUTE_ANYWAY = 8,
 	/* Takes the token of a port, too: the handler looks who asks. */
 	ROUTE_TOKEN = 16,

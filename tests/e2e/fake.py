@@ -5,6 +5,7 @@ late, going away) and for what only the other end sees: which bytes the command
 line sends, and when.
 """
 
+import contextlib
 import os
 import shutil
 import socket
@@ -12,7 +13,6 @@ import struct
 import subprocess
 import tempfile
 import threading
-import time
 
 import harness
 from harness import ACK, ATTACH, ATTACHED, GAP, INPUT, INPUT_ACK, INPUT_EOF, \
@@ -175,6 +175,8 @@ class Server:
         self.script, self.error, self.requests = script, None, []
         # Set by a script: seconds for which nobody listens after it.
         self.away = 0
+        # Coming back and ending exclude each other.
+        self.turn, self.over = threading.Lock(), threading.Event()
         self._listen()
         self.thread = threading.Thread(target=self._serve, daemon=True)
         self.thread.start()
@@ -184,14 +186,21 @@ class Server:
         self.listener.bind(self.path)
         self.listener.listen(16)
 
+    def _come_back(self):
+        self.listener.close()
+        self.over.wait(self.away)
+        with self.turn:
+            if self.over.is_set():
+                return
+            os.unlink(self.path)
+            self._listen()
+            self.away = 0
+
     def _serve(self):
-        while True:
+        while not self.over.is_set():
             if self.away:
-                self.listener.close()
-                time.sleep(self.away)
-                os.unlink(self.path)
-                self._listen()
-                self.away = 0
+                self._come_back()
+                continue
             try:
                 sock, _ = self.listener.accept()
             except OSError:
@@ -211,8 +220,11 @@ class Server:
         return self
 
     def __exit__(self, *exc):
-        self.listener.shutdown(socket.SHUT_RDWR)
-        self.listener.close()
+        with self.turn:
+            self.over.set()
+            with contextlib.suppress(OSError):  # it is away
+                self.listener.shutdown(socket.SHUT_RDWR)
+            self.listener.close()
         self.thread.join(35 * harness.SLOW)
         shutil.rmtree(self.dir)
         if self.error and not exc[0]:

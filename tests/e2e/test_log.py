@@ -370,6 +370,9 @@ class Away(harness.Case):
 
     def test_the_scribe_is_away(self):
         box = self.i.create()
+        snap = self.i.api("POST", f"/v1/sandboxes/{box}/snapshots", {}).json
+        volume = self.i.api("POST", "/v1/volumes", {"name": "v"}).json
+        room = [f"/v1/snapshots/{snap['id']}", f"/v1/volumes/{volume['id']}"]
         pid = self.i.pids()["carrel-scribe"][0]
         os.kill(pid, signal.SIGSTOP)
         try:
@@ -383,7 +386,9 @@ class Away(harness.Case):
                 self.assertTrue(refused())
             size = os.path.getsize(f"{self.i.state_dir}/registry/audit.spool")
             self.assertLess(size, 100 << 10)
-            self.i.rm(box)  # ending things works
+            self.i.rm(box)  # ending things works, and so does making room
+            for path in room:
+                self.assertEqual(self.i.api("DELETE", path).status, 204, path)
         finally:
             os.kill(pid, signal.SIGCONT)
 

@@ -375,7 +375,8 @@ const struct route e2b_template_routes[] = {
 	ROW("GET", "/templates/{id}/tags", h_tags, SCOPE_READ),
 	ROW("PATCH", "/v2/templates/{id}", h_change, SCOPE_USE),
 	ROW("PATCH", "/templates/{id}", h_change, SCOPE_USE),
-	ROW("DELETE", "/templates/{id}", h_remove, SCOPE_USE),
+	{ "DELETE", "/templates/{id}", h_remove, SCOPE_USE,
+	  ROUTE_FOREIGN | ROUTE_ANYWAY, "", NULL, NULL, NULL, 0 },
 	ROW("GET", "/teams", h_teams, SCOPE_READ),
 	{ 0 },
 };
