@@ -88,7 +88,9 @@ static void check_page(int mem_fd, int file_fd, int i, bool in_here)
 static void fuzz_memory(const uint8_t *p, size_t n, bool whole)
 {
 	const struct ram_head head = { RAM_MAGIC, BYTES, 0 };
-	const struct ram_map map = { top_fd, AT, BYTES };
+	const struct ram_map map = {
+		.process_fd = top_fd, .pid_fd = -1, .at = AT, .bytes = BYTES
+	};
 	AUTO_CLOSE int file_fd = put("changed", p, n), mem_fd = make_memory();
 	uint8_t bits[PAGES / 8] = { 0 };
 	struct err e = { 0 };
