@@ -55,6 +55,7 @@ JOB(watch)
 JOB(pack)
 JOB(unpack)
 JOB(merge)
+JOB(lay)
 JOB(door)
 
 void entry_details(void)
