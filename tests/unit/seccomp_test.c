@@ -417,13 +417,11 @@ static const struct vector base_vectors[] = {
 	{ 9, { 0, 4096, 4 }, KILL },
 	{ 10, { 0, 4096, 5 }, KILL },
 	{ 18, { 0 }, ALLOW }, /* pwrite64 */
-#ifndef SANITIZED
 	{ 16, { 0, TCGETS }, ALLOW },
 	{ 16, { 0, TIOCGWINSZ }, ALLOW },
 	{ 16, { 0, 0xc020660b }, ALLOW }, /* FS_IOC_FIEMAP */
 	{ 16, { 0, TIOCSTI }, E(EPERM) },
 	{ 16, { 0, 0x4020940d }, ALLOW }, /* FICLONERANGE */
-#endif
 };
 
 static const struct vector fetch_vectors[] = {
