@@ -1,5 +1,4 @@
 # suite: slow
-# suite: microvm
 """Mutations: a build that can leave out one wall, and the rows that notice.
 
 Every row is run with every wall away, one at a time. A wall whose absence no row
@@ -7,7 +6,6 @@ notices is not tested; a row that never breaks tests nothing, unless what holds
 there cannot be taken away (matrix.HELD_BY_OTHERS says what it is).
 """
 
-import errno
 import os
 import re
 import unittest
@@ -17,7 +15,6 @@ import harness
 import matrix
 import test_posture
 from harness import SLOW
-from puppet import Puppet
 
 BUILD = os.path.join(harness.TOP, "build-walls")
 MIB = 1 << 20
@@ -141,32 +138,6 @@ class Matrix(unittest.TestCase):
 for _wall in WALLS:
     setattr(Matrix, f"test_1_without_{_wall}",
             lambda self, wall=_wall: self.wall(wall))
-
-
-class Machines(unittest.TestCase):
-    """The walls of QEMU: somebody who has taken it over."""
-
-    def test_without_seccomp(self):
-        normal, harness.BUILD = harness.BUILD, BUILD
-        try:
-            i = harness.Instance(wall_off="seccomp", vm_dir=harness.vm_dir())
-        finally:
-            harness.BUILD = normal
-        with i:
-            i.create(tier="microvm", memory="64M")
-            pid = next(p for p in i.box_pids() if "qemu" in
-                       harness.read(f"/proc/{p}/comm", ""))
-            with Puppet(pid) as p:
-                # It has them now: test_microvm_walls would notice.
-                self.assertEqual(p.names("/usr/bin"), ["qemu-system-x86_64"])
-                for call, *args in (("socket", 1, 1, 0), ("memfd_create", "x", 0),
-                                    ("openat", -100, "/dev/null", os.O_WRONLY)):
-                    self.assertEqual(p.error(call, *args), "", call)
-                # Other walls stand behind: nobody is there to be reached.
-                for name in (i.sock, f"{i.run_dir}/roles/warden.sock"):
-                    with self.assertRaises(OSError) as e:
-                        p.connect(name, 1)
-                    self.assertEqual(e.exception.errno, errno.ENOENT)
 
 
 class Normal(unittest.TestCase):
