@@ -157,6 +157,10 @@ class Interpreter(harness.Case):
                          ("ZeroDivisionError", "division by zero"))
         self.assertIn("return 1 / 0", r["traceback"])
         self.assertNotIn("\x1b", r["traceback"])
+        # What is asked at once after an error is done, too.
+        for _ in range(3):
+            self.execute("1 / 0")
+            self.assertEqual(self.text("stdout", "print('here')"), "here\n")
 
     def test_rich_results(self):
         code = ("from IPython.display import *\n"

@@ -53,7 +53,8 @@ class Kernel:
         self.manager.shutdown_kernel(now=True)
 
     def quietly(self, code):
-        self.client.execute(code, silent=True, store_history=False)
+        self.client.execute(code, silent=True, store_history=False,
+                            stop_on_error=False)
         self.client.get_shell_msg(timeout=START_S)
 
     def run(self, code, env, out):
@@ -72,7 +73,9 @@ class Kernel:
                 f"_os.environ.update({env!r}); del _os")
 
     def execute(self, code, out):
-        asked = self.client.execute(code, allow_stdin=False)
+        # Else what is asked within 0.1 s after an error is dropped.
+        asked = self.client.execute(code, allow_stdin=False,
+                                    stop_on_error=False)
         while True:
             message = self.next_message(asked)
             if message is LOST:
