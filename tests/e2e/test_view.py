@@ -484,7 +484,7 @@ class Hostile(State):
                 self.link.start(READ, *sides)
             self.assertEqual(r.exception.code, ENOENT)
         for raw in (b"", b"x" * 100, question(["/a/../b"]), question(["a"]),
-                    question([], 8), question() + b"x", b"\0" * (1 << 20)):
+                    question([], 16), question() + b"x", b"\0" * (1 << 20)):
             ask, out = self.link.start(DIFF, side, side)
             with os.fdopen(ask, "wb", 0) as f, os.fdopen(out, "rb") as g:
                 try:

@@ -32,7 +32,8 @@ class State(harness.Case):
 
     def tearDown(self):
         for snap in self.link.each(SNAPSHOT_NEXT):
-            self.link.call(SNAPSHOT_REMOVE, snap)
+            # The api throws away what it does not know, too.
+            self.assertIn(self.link.code(SNAPSHOT_REMOVE, snap), (0, ENOENT))
         self.link.close()
         super().tearDown()
 

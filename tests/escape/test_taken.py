@@ -330,11 +330,12 @@ class Api(Taken):
             box = link.launch(image)
             new = set(self.i.box_pids()) - before
             self.assertTrue(new)
-            for s in map(attack.status, new):
-                self.assertEqual((s["NoNewPrivs"].strip(), s["Seccomp"].strip()),
-                                 ("1", "2"))
-                self.assertGreaterEqual(int(s["Uid"].split()[0]),
-                                        int(self.i.conf["uid_base"]))
+            # (One that is made ahead may be among them, and not be ready.)
+            for pid in new:
+                harness.wait_for(f"{pid} is behind walls", lambda: (
+                    lambda s: s["NoNewPrivs"].strip() == "1" and
+                    s["Seccomp"].strip() == "2" and int(s["Uid"].split()[0]) >=
+                    int(self.i.conf["uid_base"]))(attack.status(pid)))
             # And it may end anybody's.
             self.assertEqual(link.code(wl.KILL, box), 0)
             self.assertEqual(link.code(wl.KILL, self.theirs), 0)
