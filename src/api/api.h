@@ -75,6 +75,7 @@ struct api {
 	struct ledger ledger;
 	struct list views;        /* view_job.h: those at work */
 	struct list merges;       /* merge.h: the same */
+	struct list moves;        /* move.h: the same */
 	struct list replays;      /* creates under way that have a key */
 	struct list e2b_watchers; /* e2b/envd_fs_poll.c */
 	struct images images;

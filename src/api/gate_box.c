@@ -429,7 +429,7 @@ int gate_box_up(struct sandbox *s, struct gate_up *u, gate_up_fn *fn)
 		u->fn = fn;
 		list_add(&s->gate->ups, &u->node);
 		timer_set(&s->api->loop, &u->timer,
-			  spec_is_vm(&s->spec) ? UP_VM_MS : GATE_WAIT_MS,
+			  box_is_machine(s) ? UP_VM_MS : GATE_WAIT_MS,
 			  on_up_late);
 	}
 	advance(s->gate);

@@ -17,6 +17,7 @@ struct moving {
 	struct call call;
 	char id[ID_CAP];
 	struct long_answer answer;
+	const char *step; /* that was told last */
 	struct move_client client;
 	struct deferred gone;
 };
@@ -48,11 +49,13 @@ static void on_progress(struct move_client *c, const char *step,
 			uint64_t entries, uint64_t bytes)
 {
 	struct moving *m = container_of(c, struct moving, client);
+	bool other = !m->step || strcmp(m->step, step) != 0;
 
+	m->step = step;
 	long_tell(&m->answer,
 		  json_pack("{s:s, s:I, s:I}", "step", step, "entries",
 			    (json_int_t)entries, "bytes", (json_int_t)bytes),
-		  bytes == 0);
+		  other);
 }
 
 static void on_done(struct move_client *c, const struct err *e)

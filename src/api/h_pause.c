@@ -106,7 +106,7 @@ static void change_body(struct http_conn *c, char *body, size_t n, void *owner)
 	/* What a microVM has in memory is kept on disk, and it goes on there.
 	 */
 	if (s && !ch->resume &&
-	    (disk_only || (spec_is_vm(&s->spec) && s->state != BOX_PAUSED)) &&
+	    (disk_only || (box_is_machine(s) && s->state != BOX_PAUSED)) &&
 	    suspend(ch, s, disk_only, &e) == 0)
 		return;
 	if (e.code) {

@@ -175,6 +175,9 @@ static int begin(struct update *u, struct err *e)
 	    s->state != BOX_SUSPENDED)
 		return err_set(e, EBUSY, "sandbox %s is %s", s->id,
 			       box_state_name(s->state));
+	if (s->restart.move)
+		return err_set(e, EBUSY, "sandbox %s is being moved: try again",
+			       s->id);
 	spec_copy(&spec, &s->spec);
 	if (spec_patch(&spec, u->change, e) < 0 ||
 	    secrets_allow(u->api, s->project, &spec, e) < 0 ||

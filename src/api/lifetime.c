@@ -36,18 +36,35 @@ void box_reason(struct sandbox *s, const char *fmt, ...)
 	va_end(ap);
 }
 
-void box_over(struct sandbox *s, const char *limit)
+static void note_limit(struct sandbox *s, const char *limit)
 {
-	if (s->state == BOX_ENDING)
-		return;
-	log_info("sandbox=%s %s, removing it", s->id, s->reason);
 	audit_add(s->api, &(struct audit){
 				  .type = "limit.reached",
 				  .box = s,
 				  .data = json_pack("{s:s, s:s}", "limit",
 						    limit, "reason", s->reason),
 			  });
+}
+
+void box_over(struct sandbox *s, const char *limit)
+{
+	if (s->state == BOX_ENDING)
+		return;
+	log_info("sandbox=%s %s, removing it", s->id, s->reason);
+	note_limit(s, limit);
 	box_abort(s, ETIMEDOUT, s->reason);
+}
+
+void box_give_up(struct sandbox *s, const char *limit)
+{
+	if (!s->told || (!s->spec.persist && !s->restart.move) ||
+	    s->state == BOX_ENDING) {
+		box_over(s, limit);
+		return;
+	}
+	log_info("sandbox=%s %s, ending it", s->id, s->reason);
+	note_limit(s, limit);
+	warden_chore(&s->api->warden, WARDEN_GIVE_UP, s->id);
 }
 
 static void on_deadline(struct timer *t);

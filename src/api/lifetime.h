@@ -17,6 +17,9 @@ void box_reason(struct sandbox *s, const char *fmt, ...) PRINTF_LIKE(2, 3);
 /* A limit (its name in the spec, if it is there) is reached: it is removed. The
  * reason has been set. */
 void box_over(struct sandbox *s, const char *limit);
+/* The same for what is the fault of its machine: one that is persistent, or has
+ * the disk that it moves from, ends as if by itself, and keeps that. */
+void box_give_up(struct sandbox *s, const char *limit);
 
 /* Its time counts from now; that of a microVM, whose first may have to boot
  * another, from when it is ready. */

@@ -1,6 +1,7 @@
 #include "api/long_answer.h"
 
 #include <errno.h>
+#include <string.h>
 
 #include "api/api.h"
 #include "api/import.h"
@@ -40,7 +41,8 @@ void long_tell(struct long_answer *l, json_t *progress, bool always)
 {
 	uint64_t now = clock_boot_ms();
 
-	if (!l->lines || !l->conn || (!always && now - l->told_ms < TELL_MS)) {
+	if (!l->lines || !l->conn || http_is_full(l->conn) ||
+	    (!always && now - l->told_ms < TELL_MS)) {
 		json_decref(progress);
 		return;
 	}
@@ -61,9 +63,9 @@ static void fail_line(struct long_answer *l, const struct err *e)
 	int status = e->code == EBADMSG ? 422 : reply_status(e->code, &word);
 
 	put_line(l, "error",
-		 json_pack("{s:i, s:s, s:s, s:s}", "code", status, "error",
-			   word, "message", e->msg, "request_id",
-			   http_request_id(l->conn)));
+		 json_pack("{s:i, s:s, s:o, s:s}", "code", status, "error",
+			   word, "message", json_lossy(e->msg, strlen(e->msg)),
+			   "request_id", http_request_id(l->conn)));
 	end(l);
 }
 

@@ -227,6 +227,7 @@ int main(int argc, char **argv)
 	replays_init(a);
 	list_init(&a->views);
 	list_init(&a->merges);
+	list_init(&a->moves);
 	list_init(&a->e2b_watchers);
 	ledger_init(a);
 	snapshots_init(a);

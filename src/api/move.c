@@ -9,6 +9,7 @@
 
 #include "api/api.h"
 #include "api/audit.h"
+#include "api/json_text.h"
 #include "api/process.h"
 #include "api/tiers.h"
 #include "api/view_job.h"
@@ -17,7 +18,10 @@
 #include "base/fd.h"
 
 enum {
-	STILL_MS = 180 * 1000, /* nothing moved for so long: it never will */
+	STILL_MS = 180 * 1000,    /* nothing moved for so long: it never will */
+	LAY_MS = 4 * 3600 * 1000, /* and so for one that drips */
+	MOVES_MAX = 4,            /* at once, and of one project */
+	MOVES_PROJECT_MAX = 2,
 	WORDS_MAX = FILE_NOTES_MAX * 1024,
 	/* A machine that looks at a disk: names of directories are in its
 	 * memory. */
@@ -28,6 +32,7 @@ enum {
 };
 
 struct move {
+	struct list node; /* in api.moves */
 	struct api *api;
 	struct move_client *client; /* or NULL */
 	char id[ID_CAP];
@@ -39,13 +44,14 @@ struct move {
 	struct box_waiter step;  /* until it stands, then until it runs */
 	struct warden_call call; /* about the host, then of the looker */
 	/* While the disk is laid. */
-	char looker[ID_CAP]; /* machine that looks at it, or "" */
+	char looker[ID_CAP];     /* machine that looks at it, or "" */
+	struct promise promised; /* to that one */
 	struct view_job view;
 	struct process proc;
 	bool fed;
 	struct buf pending; /* input that was not taken */
 	struct buf words, why;
-	struct timer still;
+	struct timer still, late;
 	uint64_t entries, bytes;
 	struct deferred gone;
 };
@@ -70,7 +76,8 @@ static void note_end(const struct move *m, const struct err *e)
 				 (json_int_t)(clock_boot_ms() - m->began_ms));
 
 	if (e->code)
-		json_object_set_new(data, "error", json_string(e->msg));
+		json_object_set_new(data, "error",
+				    json_lossy(e->msg, strlen(e->msg)));
 	audit_add(m->api, &(struct audit){ .type = "sandbox.moved",
 					   .box = box_by_id(m->api, m->id),
 					   .who = &m->who,
@@ -78,10 +85,40 @@ static void note_end(const struct move *m, const struct err *e)
 					   .data = data });
 }
 
+/* What reads the disk of a machine is one, too. */
+static struct spec looker_of(const struct sandbox *s)
+{
+	return (struct spec){
+		.cpus_milli = LOOK_CPUS,
+		.mem_bytes = s->spec.mem_bytes > LOOK_MEM ? s->spec.mem_bytes
+							  : LOOK_MEM,
+	};
+}
+
+static void promise(struct move *m, const struct spec *looker)
+{
+	struct promise *all = &m->api->boxes.promised;
+
+	m->promised = (struct promise){ looker->mem_bytes, looker->cpus_milli };
+	all->mem_bytes += m->promised.mem_bytes;
+	all->cpus_milli += m->promised.cpus_milli;
+}
+
+static void promise_over(struct move *m)
+{
+	struct promise *all = &m->api->boxes.promised;
+
+	all->mem_bytes -= m->promised.mem_bytes;
+	all->cpus_milli -= m->promised.cpus_milli;
+	m->promised = (struct promise){ 0 };
+}
+
 static void end(struct move *m, const struct err *e)
 {
 	struct move_client *c = take_ptr(m->client);
 
+	list_del(&m->node);
+	promise_over(m);
 	note_end(m, e);
 	if (c) {
 		c->move = NULL;
@@ -111,6 +148,7 @@ void move_stop(struct move *m)
 	process_close(&m->proc, false);
 	warden_cancel(&m->call);
 	timer_del(&m->api->loop, &m->still);
+	timer_del(&m->api->loop, &m->late);
 	if (*m->looker)
 		warden_chore(&m->api->warden, WARDEN_KILL, m->looker);
 	*m->looker = '\0';
@@ -139,6 +177,15 @@ static void too_still(struct timer *t)
 	struct err e = { 0 };
 
 	err_set(&e, ETIMEDOUT, "nothing moved for %d s", STILL_MS / 1000);
+	laid(m, &e);
+}
+
+static void too_late(struct timer *t)
+{
+	struct move *m = container_of(t, struct move, late);
+	struct err e = { 0 };
+
+	err_set(&e, ETIMEDOUT, "not all moved in %d hours", LAY_MS / 3600000);
 	laid(m, &e);
 }
 
@@ -257,7 +304,8 @@ static enum view_next on_tar(struct view_job *v, const struct view_record *r)
 		laid(m, &e);
 		return VIEW_OVER;
 	}
-	moves(m);
+	if (r->data.n > 0)
+		moves(m);
 	m->bytes += r->data.n;
 	if (!first)
 		n = process_input(&m->proc, r->data.p, r->data.n);
@@ -271,8 +319,9 @@ static void on_progress(struct view_job *v, const struct view_record *r)
 {
 	struct move *m = container_of(v, struct move, view);
 
+	if (r->progress.entries > m->entries)
+		moves(m);
 	m->entries = r->progress.entries;
-	moves(m);
 	tell(m, "copy");
 }
 
@@ -343,6 +392,7 @@ static void on_looker(struct warden_call *c, const struct warden_rep *rep,
 static int read_machine(struct move *m, const struct sandbox *s, struct err *e)
 {
 	struct launch_spec *l = &m->call.req.launch;
+	const struct spec look = looker_of(s);
 	int r = id_make(m->looker);
 
 	if (r < 0) {
@@ -357,9 +407,8 @@ static int read_machine(struct move *m, const struct sandbox *s, struct err *e)
 	snprintf(l->hostname, sizeof(l->hostname), "%.12s", m->looker);
 	l->flags = LAUNCH_MICROVM | LAUNCH_LOOK;
 	l->pids = LOOK_PIDS;
-	l->cpus_milli = LOOK_CPUS;
-	l->mem_bytes =
-		s->spec.mem_bytes > LOOK_MEM ? s->spec.mem_bytes : LOOK_MEM;
+	l->cpus_milli = look.cpus_milli;
+	l->mem_bytes = look.mem_bytes;
 	l->disk_bytes = s->spec.disk_bytes;
 	warden_ask(&m->api->warden, &m->call, on_looker);
 	return 0;
@@ -369,6 +418,7 @@ void move_lay(struct move *m, struct sandbox *s)
 {
 	struct err e = { 0 };
 
+	timer_set(&m->api->loop, &m->late, LAY_MS, too_late);
 	moves(m);
 	tell(m, "read");
 	if ((spec_is_vm(&s->spec) ? read_machine(m, s, &e)
@@ -399,6 +449,7 @@ static void go_back(struct move *m, struct sandbox *s, const struct err *e)
 {
 	struct err full = *e, again = { 0 };
 
+	promise_over(m);
 	if (m->ran && box_resume(s, NULL, &again) < 0)
 		log_warn("sandbox=%s %s, it stays suspended", s->id, again.msg);
 	err_wrap(&full, "sandbox %s stays in tier %s", s->id, m->from);
@@ -459,8 +510,32 @@ static int may_move(const struct sandbox *s, const char *to, struct err *e)
 	return spec_check(&spec, e);
 }
 
+/* Before anything is stopped: is there room for the work itself? */
+static int check_room(struct api *a, const struct sandbox *s, struct err *e)
+{
+	const struct spec look = looker_of(s);
+	unsigned n = 0, own = 0;
+	struct list *pos, *tmp;
+
+	list_each (pos, tmp, &a->moves) {
+		const struct move *m = container_of(pos, struct move, node);
+		const struct sandbox *other = box_by_id(a, m->id);
+
+		n++;
+		own += other && strcmp(other->project, s->project) == 0;
+	}
+	if (n >= MOVES_MAX || own >= MOVES_PROJECT_MAX)
+		return err_set(e, EMFILE,
+			       "%u moves are under way: try again later",
+			       n >= MOVES_MAX ? n : own);
+	return spec_is_vm(&s->spec) ? admit(a, NULL, &look, e) : 0;
+}
+
 static int stop(struct move *m, struct sandbox *s, struct err *e)
 {
+	if (strcmp(s->spec.tier, m->from) != 0)
+		return err_set(e, EBUSY, "sandbox %s was moved meanwhile",
+			       s->id);
 	if (may_move(s, m->to, e) < 0)
 		return -e->code;
 	m->ran = s->state != BOX_SUSPENDED;
@@ -510,14 +585,19 @@ static void on_host(struct warden_call *c, const struct warden_rep *rep,
 int move_start(struct sandbox *s, const char *tier, const struct identity *who,
 	       const char *request_id, struct move_client *c, struct err *e)
 {
+	struct spec look;
 	struct move *m;
 
 	if (strcmp(tier, s->spec.tier) == 0)
 		return err_set(e, EALREADY, "it is in tier %s", tier);
-	if (may_move(s, tier, e) < 0)
+	if (may_move(s, tier, e) < 0 || check_room(s->api, s, e) < 0)
 		return -e->code;
+	look = looker_of(s);
 	m = xcalloc(1, sizeof(*m));
 	m->api = s->api;
+	list_add(&m->api->moves, &m->node);
+	if (spec_is_vm(&s->spec))
+		promise(m, &look);
 	m->client = c;
 	c->move = m;
 	m->began_ms = clock_boot_ms();

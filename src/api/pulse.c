@@ -53,8 +53,10 @@ static void on_step(struct timer *t)
 	} else if (++g->silent_steps >= STEPS) {
 		box_reason(s, "its machine has not answered for %.10g s",
 			   (double)s->api->conf.microvm_silence_ms / 1000);
-		box_over(s, "silence");
-		return;
+		g->silent_steps = 0;
+		box_give_up(s, "silence");
+		if (s->state == BOX_ENDING)
+			return;
 	} else if (agent_connect(s, &e) == 0 && list_empty(&g->pings)) {
 		agent_ping_own(g);
 	}
@@ -65,7 +67,7 @@ void pulse_ask(struct agent_link *g)
 {
 	const struct sandbox *s = box_of(g);
 
-	if (g->pulse.slot || !spec_is_vm(&s->spec) ||
+	if (g->pulse.slot || !box_is_machine(s) ||
 	    s->api->conf.microvm_silence_ms == 0 || s->state == BOX_ENDING)
 		return;
 	g->silent_steps = 0;
@@ -81,8 +83,9 @@ void pulse_lied(struct agent_link *g)
 {
 	struct sandbox *s = box_of(g);
 
-	if (++g->lies < LIES_MAX || !spec_is_vm(&s->spec))
+	if (++g->lies < LIES_MAX || !box_is_machine(s))
 		return;
 	box_reason(s, "its machine broke the protocol %u times", g->lies);
-	box_over(s, "protocol");
+	g->lies = 0;
+	box_give_up(s, "protocol");
 }

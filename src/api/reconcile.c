@@ -119,7 +119,13 @@ static void drop_sandboxes(struct api *a)
 	list_each (n, next, &a->boxes.all) {
 		struct sandbox *s = container_of(n, struct sandbox, all);
 
-		if (s->seen == a->reconcile.round || !has_processes(s))
+		if (s->seen == a->reconcile.round)
+			continue;
+		/* What it moves to was up: whoever waits finds that it is not.
+		 */
+		if (s->restart.move && !s->call.busy)
+			s->ended = true;
+		if (!has_processes(s))
 			continue;
 		a->reconcile.dropped++;
 		box_gone(s, "ended while the daemon was down", NULL);
@@ -281,6 +287,8 @@ static bool keeps_disk(struct sandbox *s, const struct sandbox_use *last,
 
 	if (!s->told || !s->spec.persist || !has_processes(s))
 		return false;
+	if (*s->reason) /* it was given up */
+		why = s->reason;
 	if (box_keep_disk(s, why, last, &e) == 0)
 		return true;
 	log_err("sandbox=%s %s, its disk is lost", s->id, e.msg);

@@ -84,6 +84,7 @@ static void now_suspended(struct sandbox *s, const struct err *e)
 	volumes_detached(s);
 	meter_stop(s, NULL);
 	box_count(s, false);
+	*s->reason = '\0'; /* its next life ends for another one */
 	finish(s, e);
 }
 
@@ -177,6 +178,7 @@ static void settled(struct sandbox *s)
 		not_up(s, &e);
 		return;
 	}
+	s->restart.move = NULL; /* it is of the new tier, not on its way */
 	box_touch(s);
 	meter_start(s);
 	drive_door_open(s);
@@ -219,7 +221,7 @@ static void up(struct sandbox *s)
 {
 	struct err e = { 0 };
 
-	s->degraded = false;
+	s->degraded = s->agent.mute = false;
 	if (agent_connect(s, &e) < 0)
 		not_up(s, &e);
 	else if (s->restart.move)
@@ -413,10 +415,11 @@ int box_suspend(struct sandbox *s, bool disk_only, struct box_waiter *w,
 		r = err_set(e, EBUSY, "sandbox %s is suspended already", s->id);
 	if (r == 0)
 		r = snapshot_take(&s->restart.take, s, &ask, on_disk, e);
-	if (r == 0)
-		begin(s, w);
+	if (r < 0)
+		return r;
+	begin(s, w);
 	s->restart.said = "the sandbox was suspended";
-	return r;
+	return 0;
 }
 
 int box_keep_disk(struct sandbox *s, const char *why,

@@ -198,6 +198,10 @@ static int check(struct sandbox *s, const char *name, struct err *e)
 			       "sandbox %s is %s: there is nothing to take a "
 			       "snapshot of",
 			       s->id, box_state_name(s->state));
+	/* What runs is of the other tier than what is written down. */
+	if (s->restart.move)
+		return err_set(e, EBUSY, "sandbox %s is being moved: try again",
+			       s->id);
 	if (check_room(s->api, s->project, e) < 0)
 		return -e->code;
 	return *name ? check_name(s->api, s->project, name, e) : 0;

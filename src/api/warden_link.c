@@ -30,6 +30,7 @@ static bool may_repeat(unsigned op)
 	switch (op) {
 	case WARDEN_KILL:
 	case WARDEN_KILL_ALL:
+	case WARDEN_GIVE_UP:
 	case WARDEN_STAT:
 	case WARDEN_HOST:
 	case WARDEN_IMAGE_REMOVE:

@@ -327,6 +327,11 @@ bool http_reply_data(struct http_conn *c, const void *p, size_t n)
 	return buf_len(&c->out) < HTTP_OUT_HIGH;
 }
 
+bool http_is_full(const struct http_conn *c)
+{
+	return buf_len(&c->out) >= HTTP_OUT_HIGH;
+}
+
 void http_reply_drain(struct http_conn *c)
 {
 	c->stopped = c->draining = c->on_ready != NULL;

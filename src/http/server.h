@@ -167,6 +167,8 @@ void http_reply_start_sized(struct http_conn *c, int status,
 			    void (*ready)(struct http_conn *c, void *owner));
 /* Always queues; false when HTTP_OUT_HIGH is reached: wait for `ready`. */
 bool http_reply_data(struct http_conn *c, const void *p, size_t n);
+/* Is so much queued already? What can be left unsaid is then. */
+bool http_is_full(const struct http_conn *c);
 /*
  * `ready` is called once all that is queued has left, not earlier: for those
  * who tell somebody else that the client has it.

@@ -136,6 +136,19 @@ static void do_kill(struct warden *w, struct warden_req *q, struct waiter *wt)
 	box_end(b, wt);
 }
 
+static void do_give_up(struct warden *w, struct warden_req *q,
+		       struct waiter *wt)
+{
+	struct box *b = box_find(w, q->id);
+	struct err e = { 0 };
+
+	if (b)
+		box_end(b, NULL);
+	else
+		err_set(&e, ESRCH, "no sandbox %s", q->id);
+	answer(wt, &e);
+}
+
 /* Answered when the last sandbox of this moment is gone. */
 static void do_kill_all(struct warden *w, struct warden_req *q,
 			struct waiter *wt)
@@ -440,6 +453,7 @@ static const struct {
 	[WARDEN_HELLO] = { NEED_NOTHING, do_hello },
 	[WARDEN_LAUNCH] = { NEED_SPEC, do_launch },
 	[WARDEN_KILL] = { NEED_ID, do_kill },
+	[WARDEN_GIVE_UP] = { NEED_ID, do_give_up },
 	[WARDEN_KILL_ALL] = { NEED_NOTHING, do_kill_all },
 	[WARDEN_NEXT] = { NEED_ID_OR_EMPTY, do_next },
 	[WARDEN_STAT] = { NEED_ID, do_stat },

@@ -115,6 +115,11 @@ enum warden_op {
 	WARDEN_VOLUME_NEW,
 	WARDEN_VOLUME_REMOVE, /* EBUSY while a sandbox has it */
 	WARDEN_VOLUME_NEXT,
+	/*
+	 * Ends a sandbox as if it had ended by itself: WARDEN_ENDED comes, and
+	 * a disk that outlives it does. Answered at once.
+	 */
+	WARDEN_GIVE_UP,
 	WARDEN_OPS
 };
 

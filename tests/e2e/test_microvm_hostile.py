@@ -217,6 +217,30 @@ class Itself(Case):
         self.turn_evil(self.vm, "kill -STOP $1; /busybox sleep 1000")
         self.ends("has not answered")
 
+    def test_persistent(self):
+        """One whose disk outlives it has it when it is given up, too."""
+        self.i.rm(self.vm)
+        self.vm = self.i.create(persist=True, **SPEC)
+        self.assertEqual(self.i.sh(self.vm, "echo kept > kept; sync").err, "")
+        # Its next life is to be a good one.
+        self.turn_evil(self.vm, "/busybox rm $0; /busybox sync\n"
+                       "kill -STOP $1; /busybox sleep 1000")
+        self.while_asked(self.exec, lambda p: self.state() == "suspended")
+        log = f"/v1/sandboxes/{self.vm}/log?type=sandbox.suspend"
+        wait_for("its log says why", lambda: b"has not answered" in
+                 self.i.api("GET", log).body, 10 * SLOW)
+        self.nothing_is_left()
+        r = self.i.api("POST", f"/v1/sandboxes/{self.vm}/resume", {},
+                       timeout=150 * SLOW)
+        self.assertEqual(r.status, 200, r)
+        self.assertEqual(self.i.sh(self.vm, "cat kept").out, "kept\n")
+        self.goes()
+        end = self.i.api("GET", f"/v1/sandboxes/{self.vm}").json["ended"]
+        self.assertEqual(end["reason"], "removed by uid:0")
+
+    def state(self):
+        return self.i.api("GET", f"/v1/sandboxes/{self.vm}").json["state"]
+
 
 if __name__ == "__main__":
     harness.main()
