@@ -159,17 +159,20 @@ static bool is_short(int code)
 	return code == EMFILE || code == ENFILE || code == ENOMEM;
 }
 
+static int keep_disk(struct box *b, struct err *e)
+{
+	if (vm_state_drop(b->w, b->spec.id, e) < 0)
+		return -e->code;
+	return store_volume_keep(&b->w->store, b->spec.id, e);
+}
+
 static int give_disk_back(struct box *b)
 {
 	struct store *s = &b->w->store;
 	struct err e = { 0 };
 	bool kept = is_kept(b);
-	int r;
-
-	if (kept)
-		vm_disk_kept(b->w, b->spec.id);
-	r = kept ? store_volume_keep(s, b->spec.id, &e)
-		 : store_volume_discard(s, b->spec.id, &e);
+	int r = kept ? keep_disk(b, &e)
+		     : store_volume_discard(s, b->spec.id, &e);
 
 	if (r < 0 && is_short(e.code))
 		return r;

@@ -22,11 +22,18 @@
 
 enum { WORD_MS = 10000, UNUSED_MS = 10000 };
 
+/* A word of a child: its number, and whether its disk is copied or only has a
+ * place. */
+enum { COPIED = 0x80 };
+_Static_assert((int)SNAPSHOT_COPIES_MAX <= (int)COPIED,
+	       "a number is less than a word");
+
 /* --- in the child that makes the snapshot --- */
 
 static void __attribute__((noreturn))
 copy_child(struct store *s, const struct copies *c, unsigned i)
 {
+	const uint8_t placed = (uint8_t)i, copied = (uint8_t)(i | COPIED);
 	struct err e = { 0 };
 	int place_fd;
 	char go;
@@ -34,27 +41,34 @@ copy_child(struct store *s, const struct copies *c, unsigned i)
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	close(c->gate[1]);
 	place_fd = store_copy_place(s, c->snap, i, c->family + i, &e);
-	if (write_full(c->words[1], "p", 1) < 0 || place_fd < 0)
+	if (write_full(c->words[1], &placed, 1) < 0 || place_fd < 0)
 		_exit(1);
 	/* An end of file: now. */
 	if (read(c->gate[0], &go, 1) != 0 ||
 	    store_copy_fill(s, place_fd, c->tree_fd, c->family + i, &e) < 0)
 		_exit(1);
-	if (write_full(c->words[1], "c", 1) < 0 ||
+	if (write_full(c->words[1], &copied, 1) < 0 ||
 	    store_copy_finish(s, place_fd, &e) < 0)
 		_exit(1);
 	_exit(0);
 }
 
-/* One word of each; of those that end without one, it is not waited for. */
-static void await_words(const struct copies *c, unsigned n)
+/* One such word of each; of those that end without one, it is not waited for.
+ * One that was late with the word before says that first. */
+static void await_words(struct copies *c, uint8_t kind)
 {
 	struct pollfd p = { .fd = c->words[0], .events = POLLIN };
-	char word;
+	unsigned n = c->n;
+	uint8_t word;
 
 	while (n > 0 && poll(&p, 1, WORD_MS) > 0 &&
-	       read(c->words[0], &word, 1) == 1)
+	       read(c->words[0], &word, 1) == 1) {
+		if ((word & COPIED) != kind)
+			continue;
 		n--;
+		if (kind == COPIED && (word & ~COPIED) < SNAPSHOT_COPIES_MAX)
+			c->made[word & ~COPIED] = true;
+	}
 }
 
 void copies_prepare(struct store *s, struct copies *c)
@@ -63,6 +77,7 @@ void copies_prepare(struct store *s, struct copies *c)
 
 	c->gate[0] = c->gate[1] = c->words[0] = c->words[1] = -1;
 	memset(c->pid, 0, sizeof(c->pid));
+	memset(c->made, 0, sizeof(c->made));
 	if (c->n == 0 || pipe2(c->gate, O_CLOEXEC) < 0 ||
 	    pipe2(c->words, O_CLOEXEC) < 0) {
 		c->n = 0;
@@ -75,7 +90,7 @@ void copies_prepare(struct store *s, struct copies *c)
 	}
 	close(c->words[1]);
 	c->words[1] = -1;
-	await_words(c, c->n);
+	await_words(c, 0);
 }
 
 void copies_go(struct copies *c)
@@ -85,7 +100,7 @@ void copies_go(struct copies *c)
 
 void copies_made(struct copies *c)
 {
-	await_words(c, c->n);
+	await_words(c, COPIED);
 }
 
 void copies_end(struct copies *c, bool wanted, uint8_t *ok)
@@ -96,10 +111,12 @@ void copies_end(struct copies *c, bool wanted, uint8_t *ok)
 	for (i = 0; i < c->n; i++) {
 		if (c->pid[i] <= 0)
 			continue;
-		if (!wanted)
+		/* A late one may have copied what came after the snapshot. */
+		if (!wanted || !c->made[i])
 			kill(c->pid[i], SIGKILL);
 		ok[i] = waitpid(c->pid[i], &status, 0) == c->pid[i] &&
-			WIFEXITED(status) && WEXITSTATUS(status) == 0;
+			WIFEXITED(status) && WEXITSTATUS(status) == 0 &&
+			c->made[i];
 	}
 	auto_close(&c->gate[0]);
 	auto_close(&c->gate[1]);

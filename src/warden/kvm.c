@@ -380,6 +380,13 @@ static int start_guest(struct warden *w, struct part *p, struct err *e)
 	return 0;
 }
 
+/* That says nothing about KVM. */
+static void not_tried(struct warden *w, const struct err *e)
+{
+	log_warn("kvm: not tried: %s, trying again in 10 minutes", e->msg);
+	timer_set(&w->loop, &w->kvm.again, AGAIN_MS, try_again);
+}
+
 void kvm_probe(struct warden *w)
 {
 	struct kvm_probe *k = &w->kvm;
@@ -390,12 +397,12 @@ void kvm_probe(struct warden *w)
 		return;
 	k->due = false;
 	if (part_take(w, PART_SANDBOX, &p, &e) < 0) {
-		log_warn("kvm: not tried: %s", e.msg);
+		not_tried(w, &e);
 		return;
 	}
 	k->slot = p.slot;
 	if (start_guest(w, &p, &e) < 0) {
-		log_warn("kvm: not tried: %s", e.msg);
+		not_tried(w, &e);
 		clean(&k->retry);
 	}
 	part_close(&p);

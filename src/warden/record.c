@@ -246,7 +246,12 @@ static int clear_volumes(struct warden *w, struct err *e)
 
 		if (box_find(w, id))
 			continue;
-		vm_disk_kept(w, id);
+		if (vm_state_drop(w, id, &none) < 0) {
+			log_err("sandbox=%s %s, its disk is left for the next "
+				"start",
+				id, none.msg);
+			continue;
+		}
 		if (store_volume_keep(&w->store, id, &none) == 0) {
 			log_info("sandbox=%s has ended, its disk is kept", id);
 			continue;

@@ -264,6 +264,15 @@ static void drop(struct snap *t)
 			 t->spec.snap, e.msg);
 }
 
+/* So does what the child left beside the disk: it may have died. */
+static void drop_state(const struct snap *t)
+{
+	struct err e = { 0 };
+
+	if (t->vm && state_drop(t->tree_fd, &e) < 0)
+		log_warn("sandbox=%s %s", t->spec.id, e.msg);
+}
+
 /* The child thaws; when it could not say so, or shall not have, we do. */
 static void go_on(struct snap *t, bool stay)
 {
@@ -295,6 +304,8 @@ static void snap_done(struct job *j, const struct err *result)
 		store_release(&j->w->store);
 		copies_ready(j->w, &t->spec, t->out.copied);
 	}
+	if (e.code != 0)
+		drop_state(t);
 	if (e.code != 0 || !wanted)
 		drop(t);
 	if (e.code != 0 || stay)

@@ -517,11 +517,12 @@ static bool is_ready(struct template *t)
 int template_wait(struct box *b, struct err *e)
 {
 	const struct launch_spec *s = &b->spec;
+	const struct vm_host h = vm_host_of(b);
 	struct warden *w = b->w;
 	struct template *t;
 
 	list_init(&b->base.node);
-	vm_key(&w->vm, s, b->template);
+	vm_key(&h, s, b->template);
 	t = find(w, b->template);
 	if (t && is_ready(t))
 		return TEMPLATE_READY;
@@ -556,6 +557,7 @@ int template_wait_memory(struct box *b, int tree_fd, struct err *e)
 {
 	AUTO_CLOSE int fd = openat(tree_fd, STATE_MEMORY,
 				   O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	const struct vm_host h = vm_host_of(b);
 	struct warden *w = b->w;
 	struct template *t;
 	char name[ID_CAP];
@@ -571,7 +573,7 @@ int template_wait_memory(struct box *b, int tree_fd, struct err *e)
 			       b->spec.from);
 	if (state_memory_name(fd, name, e) < 0)
 		return -e->code;
-	vm_key(&w->vm, &b->spec, b->template);
+	vm_key(&h, &b->spec, b->template);
 	/* One that is there: another one of its shape would not do. */
 	if (find(w, b->template) && is_memory_of(w, b->template, name))
 		return template_wait(b, e);
@@ -593,6 +595,7 @@ int template_take(struct box *b, struct vm_files *f, struct err *e)
 {
 	const char *key = b->template;
 	struct template *t = find(b->w, key);
+	char path[32];
 	struct stat st;
 
 	if (!t || t->ram_fd < 0)
@@ -600,7 +603,10 @@ int template_take(struct box *b, struct vm_files *f, struct err *e)
 	if (fstat(t->ram_fd, &st) < 0 ||
 	    (uint64_t)st.st_size != vm_ram_bytes(&b->spec))
 		return err_set(e, EIO, "template %s has other memory", key);
-	f->ram_fd = fcntl(t->ram_fd, F_DUPFD_CLOEXEC, 0);
+	/* Opened anew: machines that share an open file share its offset and
+	 * its flags. */
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", t->ram_fd);
+	f->ram_fd = open(path, O_RDWR | O_CLOEXEC);
 	if (f->ram_fd < 0)
 		return err_sys(e, "the memory of template %s", key);
 	t->used_s = (uint64_t)time(NULL);

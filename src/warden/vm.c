@@ -267,7 +267,12 @@ void vm_adopted(struct box *b)
 	if (dir_fd >= 0)
 		read_template(b, dir_fd);
 	/* Somebody may have made it stand still, and died. */
-	if (!b->paused)
+	if (b->paused)
+		return;
+	if (vm_state_drop(b->w, b->spec.id, &e) < 0)
+		log_warn("sandbox=%s %s", b->spec.id, e.msg);
+	/* One that looks has nobody inside who answers. */
+	if (!(b->spec.flags & LAUNCH_LOOK))
 		vm_go_on(b);
 }
 
@@ -549,9 +554,10 @@ static int open_memory(struct box *b, struct vm_files *f, struct err *e)
 /* For the next warden. */
 static int note_template(const struct box *b, int dir_fd, struct err *e)
 {
+	const struct vm_host h = vm_host_of(b);
 	char key[ID_CAP];
 
-	vm_key(&b->w->vm, &b->spec, key);
+	vm_key(&h, &b->spec, key);
 	if ((*b->template && symlinkat(b->template, dir_fd, TEMPLATE) < 0) ||
 	    symlinkat(key, dir_fd, SHAPE) < 0)
 		return err_sys(e, "note the template");
@@ -614,6 +620,7 @@ int vm_go(struct box *b, struct err *e)
 			      .console_fd = -1,
 			      .qmp_fd = -1 };
 	struct vm_started s = { .talk_fd = -1 };
+	const struct vm_host h = vm_host_of(b);
 	struct launch_spec told = b->spec;
 	int r;
 
@@ -623,7 +630,7 @@ int vm_go(struct box *b, struct err *e)
 		told.flags = template_flags(b->makes);
 	r = files_open(b, &f, e);
 	if (r == 0)
-		r = vm_start(&b->w->vm, &told, &b->part, &f, &s, e);
+		r = vm_start(&h, &told, &b->part, &f, &s, e);
 	files_close(&f);
 	if (r < 0) {
 		auto_close(&s.talk_fd);

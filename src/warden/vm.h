@@ -59,8 +59,11 @@ int vm_state_wait(struct box *b, struct err *e) MUST_CHECK;
 void vm_shape_of(const struct box *b, int run_fd, char key[ID_CAP]);
 /* Its run directory: who has it reaches no other machine of that id. */
 int vm_run_open(const struct box *b, struct err *e) MUST_CHECK;
-/* A disk that is kept has no memory beside it that fits. */
-void vm_disk_kept(struct warden *w, const char *id);
+/* A disk that is kept, or written to, has no state beside it that fits: one
+ * that stayed would be taken for its own. Also of what is no machine. */
+int vm_state_drop(struct warden *w, const char *id, struct err *e) MUST_CHECK;
+/* What this machine runs with: not always what new ones do. */
+struct vm_host vm_host_of(const struct box *b);
 /* The directory of its QEMU in /proc. Not in a child: there its number may be
  * somebody else's by then. */
 int vm_process_open(const struct box *b, struct err *e) MUST_CHECK;

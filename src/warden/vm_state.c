@@ -37,13 +37,24 @@ int vm_run_open(const struct box *b, struct err *e)
 	return fd < 0 ? err_sys(e, "open its run directory") : fd;
 }
 
-void vm_disk_kept(struct warden *w, const char *id)
+int vm_state_drop(struct warden *w, const char *id, struct err *e)
 {
-	struct err e = { 0 };
-	AUTO_CLOSE int tree_fd = store_volume_read(&w->store, id, &e);
+	AUTO_CLOSE int tree_fd = store_volume_read(&w->store, id, e);
 
-	if (tree_fd >= 0 && state_drop(tree_fd, &e) < 0)
-		log_err("sandbox=%s %s", id, e.msg);
+	if (tree_fd == -ENOENT) { /* half a volume */
+		err_clear(e);
+		return 0;
+	}
+	return tree_fd < 0 ? tree_fd : state_drop(tree_fd, e);
+}
+
+struct vm_host vm_host_of(const struct box *b)
+{
+	struct vm_host h = b->w->vm;
+
+	if (b->emulated)
+		h.kvm = false;
+	return h;
 }
 
 int vm_process_open(const struct box *b, struct err *e)
@@ -59,13 +70,31 @@ int vm_process_open(const struct box *b, struct err *e)
 
 /* --- from a snapshot --- */
 
-/* Another QEMU or kernel, or another size: only its disk is of use here. */
-static bool is_ours(const struct box *b, const struct state_shape *shape)
+static bool has_key(const struct box *b, const struct state_shape *shape)
 {
+	const struct vm_host h = vm_host_of(b);
 	char key[ID_CAP];
 
-	vm_key(&b->w->vm, &b->spec, key);
+	vm_key(&h, &b->spec, key);
 	return strcmp(key, shape->key) == 0;
+}
+
+/*
+ * Another QEMU or kernel, or another size: only its disk is of use here. One
+ * from before KVM was found to work goes on as it was: emulated, unless the
+ * configuration wants none of those.
+ */
+static bool is_ours(struct box *b, const struct state_shape *shape)
+{
+	if (has_key(b, shape))
+		return true;
+	b->emulated = b->w->vm.kvm && strcmp(b->w->conf.microvm, "kvm") != 0;
+	if (b->emulated && has_key(b, shape)) {
+		b->spec.flags &= ~(uint32_t)LAUNCH_KVM;
+		return true;
+	}
+	b->emulated = false;
+	return false;
 }
 
 int vm_state_wait(struct box *b, struct err *e)

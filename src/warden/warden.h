@@ -105,6 +105,7 @@ struct box {
 	bool basing;
 	bool boots;             /* a VM that starts as no template */
 	bool goes_on;           /* a VM whose snapshot has its memory */
+	bool emulated;          /* ...from before KVM was found to work */
 	char template[ID_CAP];  /* that it started as; "": none */
 	struct template *makes; /* it becomes one, and nobody hears of it */
 	struct turn *turn;      /* what is being done to it... */
@@ -372,6 +373,7 @@ struct copies {
 	int tree_fd;     /* of the disk */
 	int gate[2], words[2];
 	pid_t pid[SNAPSHOT_COPIES_MAX];
+	bool made[SNAPSHOT_COPIES_MAX]; /* while the disk did not change */
 };
 /*
  * In a child: gets ready, the caller sets the first four; starts; waits until

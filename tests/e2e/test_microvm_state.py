@@ -6,6 +6,7 @@ processes go on, and disk and memory are of one moment."""
 import os
 import threading
 import time
+import unittest
 
 import harness
 from harness import SLOW, wait_for
@@ -17,6 +18,9 @@ BOOT = 60 * SLOW  # emulated, beside other tests
 COUNT = ("i=0; while :; do i=$((i+1)); echo $i > /dev/shm/n.new;"
          "mv /dev/shm/n.new /dev/shm/n; echo $i > /home/user/n.new;"
          "mv /home/user/n.new /home/user/n; sleep 0.02; done")
+
+
+QEMUS = ("/usr/bin/qemu-system-x86_64", "/usr/bin/qemu-system-x86_64-microvm")
 
 
 class State(harness.Case):
@@ -99,6 +103,21 @@ class State(harness.Case):
             t = float(self.sh(m, "date +%s").out)
             self.assertLess(abs(time.time() - t), 1 + 5 * SLOW)
 
+    def kvm_works(self, yes):
+        """A new daemon, that believes so where there is a file to try."""
+        self.i.end_daemon()
+        self.i.conf["microvm"] = "auto" if yes else "emulated"
+        if yes:
+            stamp = [os.uname().release]
+            for path in (*QEMUS, f"{self.i.conf['vm_dir']}/vmlinux"):
+                st = os.stat(path) if os.path.exists(path) else None
+                stamp.append(f"{st.st_size}.{int(st.st_mtime)}" if st else "0.0")
+            with open(f"{self.i.state_dir}/kvm", "w") as f:
+                f.write(f"{' '.join(stamp)}\nyes\n")
+        self.i.start()
+        host = self.i.api("GET", "/v1/host").json["microvm"]
+        self.assertEqual(host["isolation"], "vm" if yes else "emulated", host)
+
     def test_pause_is_on_disk(self):
         box = self.make()
         n = self.count(box)
@@ -114,6 +133,25 @@ class State(harness.Case):
         p = self.sh(box, "cat /home/user/n; ls /dev/shm")
         self.assertGreater(int(p.out), n)
         self.assertEqual(len(p.out.split()), 1, p.out)
+
+    @unittest.skipUnless(os.path.exists("/dev/kvm"), "there is no /dev/kvm")
+    def test_kvm_is_found_later(self):
+        """What was emulated goes on so, where new ones have KVM."""
+        self.kvm_works(False)
+        box = self.make()
+        n = self.count(box)
+        self.api(f"{box}/pause")
+        self.kvm_works(True)
+        try:
+            self.api(f"{box}/resume")
+            self.assertGreaterEqual(self.goes_on(box), n)
+            r = self.i.api("GET", f"/v1/sandboxes/{box}")
+            self.assertEqual(r.json["isolation"], "emulated", r)
+            # And so does what is made of it.
+            fork = self.api(f"{box}/fork", {"count": 1})["sandboxes"][0]["id"]
+            self.assertGreaterEqual(self.goes_on(fork), n)
+        finally:
+            self.kvm_works(False)
 
     def test_killed_while_it_is_saved(self):
         """Whoever has it stand still dies: it goes on."""
@@ -135,7 +173,20 @@ class State(harness.Case):
         t.join()
         self.i.wait_ready()
         self.goes_on(box)
+        self.nothing_left(box)
+        # A disk that was put aside is not the machine's: it wrote since.
+        for name in ("held", "held.new"):
+            with open(f"{self.i.pool()}/box/{box}/tree/{name}", "w"):
+                pass
+        self.i.kill_role("carrel-warden")
+        self.i.wait_ready()
+        self.nothing_left(box)
+        self.goes_on(box)
         self.api(f"{box}/snapshots", {"name": "after"})
+
+    def nothing_left(self, box):
+        self.assertFalse(self.files("box", box) & {
+            "shape", "changed", "devices", "held", "held.new"})
 
 
 if __name__ == "__main__":

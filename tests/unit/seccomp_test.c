@@ -460,6 +460,17 @@ static const struct vector relay_vectors[] = {
 
 /* QEMU: files for reading, threads, its own signals, KVM. */
 static const struct vector qemu_vectors[] = {
+	{ 72, { 0, F_DUPFD }, ALLOW }, /* fcntl */
+	{ 72, { 0, F_DUPFD_CLOEXEC }, ALLOW },
+	{ 72, { 0, F_GETFD }, ALLOW },
+	{ 72, { 0, F_SETFD }, ALLOW },
+	{ 72, { 0, F_GETFL }, ALLOW },
+	{ 72, { 0, F_SETFL }, ALLOW },
+	{ 72, { 0, F_SETLK }, E(EPERM) },
+	{ 72, { 0, F_OFD_SETLK }, E(EPERM) },
+	{ 72, { 0, F_SETOWN }, E(EPERM) },
+	{ 72, { 0, F_SETLEASE }, E(EPERM) },
+	{ 72, { 0, F_ADD_SEALS }, E(EPERM) },
 	{ 257, { 0, 0, O_RDONLY | O_CLOEXEC }, ALLOW },
 	{ 257, { 0, 0, O_RDWR }, ALLOW },
 	{ 257, { 0, 0, O_WRONLY }, E(EACCES) },

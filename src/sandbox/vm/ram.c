@@ -183,10 +183,12 @@ static bool is_mark(uint64_t entry)
 	return entry >> 62 == 1 && (entry & 31) == 31;
 }
 
-/* There, or swapped out, and not the template's. */
-static bool is_own(uint64_t entry)
+/* There, or swapped out, and not the template's. Where the kernel tells
+ * nothing the number may be a swap file's. */
+static bool is_own(const struct ram_save *s, uint64_t entry)
 {
-	return (entry >> 62) != 0 && !(entry >> 61 & 1) && !is_mark(entry);
+	return (entry >> 62) != 0 && !(entry >> 61 & 1) &&
+	       !(s->written_fd >= 0 && is_mark(entry));
 }
 
 static bool is_zero(const uint8_t *p)
@@ -253,7 +255,7 @@ static int save_piece(struct ram_save *s, uint64_t page, uint64_t n,
 	if (got != (ssize_t)(n * sizeof(entry[0])))
 		return err_sys(e, "look at the pages of QEMU");
 	for (i = 0; i < n; i += len + 1) {
-		for (len = 0; i + len < n && is_own(entry[i + len]); len++)
+		for (len = 0; i + len < n && is_own(s, entry[i + len]); len++)
 			;
 		if (len > 0 && save_run(s, page + i, len, e) < 0)
 			return -e->code;

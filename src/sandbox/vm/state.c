@@ -22,7 +22,8 @@ int state_drop(int tree_fd, struct err *e)
 {
 	/* In this order: the others are nothing without the first. */
 	static const char *const files[] = { STATE_SHAPE, STATE_CHANGED,
-					     STATE_DEVICES, STATE_HELD };
+					     STATE_DEVICES, STATE_HELD,
+					     STATE_HELD_HALF };
 	size_t i;
 
 	for (i = 0; i < ARRAY_LEN(files); i++)
@@ -184,9 +185,10 @@ static int write_disk(struct state_save *s, struct err *e)
 	struct err older = { 0 };
 	int fd;
 
-	/* A machine of an older guest does that only when it is held. */
+	/* A machine of an older guest does that only when it is held; and one
+	 * that is busy may be late with what is not needed. */
 	if (control_sync(s->control_fd, HOLD_MS, &older) < 0 &&
-	    older.code != EIO) {
+	    older.code != EIO && older.code != ETIMEDOUT) {
 		*e = older;
 		return -e->code;
 	}
@@ -277,17 +279,19 @@ static int go_on(struct state_save *s, struct err *e)
 
 int state_save_go_on(struct state_save *s, struct err *e)
 {
+	int tree_fd = s->of->tree_fd;
 	AUTO_CLOSE int fd = -1;
 	struct err none = { 0 };
 
 	if (s->disk_fd < 0)
 		return 0;
-	fd = file_new(s->of->tree_fd, STATE_HELD, O_RDWR, &none);
-	if (fd >= 0 && file_share(s->disk_fd, fd, &none) == 0)
+	/* Half a disk is none: it has its name when it is whole. */
+	fd = file_new(tree_fd, STATE_HELD_HALF, O_RDWR, &none);
+	if (fd >= 0 && file_share(s->disk_fd, fd, &none) == 0 &&
+	    renameat(tree_fd, STATE_HELD_HALF, tree_fd, STATE_HELD) == 0)
 		return go_on(s, e);
-	/* Half a disk is none. */
-	if (unlinkat(s->of->tree_fd, STATE_HELD, 0) < 0 && errno != ENOENT)
-		return err_sys(e, "remove '" STATE_HELD "'");
+	if (unlinkat(tree_fd, STATE_HELD_HALF, 0) < 0 && errno != ENOENT)
+		return err_sys(e, "remove '" STATE_HELD_HALF "'");
 	return 0;
 }
 

@@ -26,6 +26,7 @@
 #define STATE_CHANGED "changed"
 #define STATE_DISK "disk"
 #define STATE_HELD "held"
+#define STATE_HELD_HALF STATE_HELD ".new"
 #define STATE_DEVICES "devices"
 #define STATE_SHAPE "shape"
 
