@@ -217,6 +217,9 @@ static void on_output(struct process *p, unsigned stream, const void *data,
 	struct buf *b = stream == 1 ? &m->words : &m->why;
 	size_t max = stream == 1 ? WORDS_MAX : FILE_ERROR_MAX;
 
+	/* It has all, and may take a while to write it out. */
+	if (stream == 1)
+		moves(m);
 	buf_add(b, data, buf_len(b) + n <= max ? n : max - buf_len(b));
 	process_consumed(p, stream, n);
 }

@@ -235,6 +235,7 @@ static const struct {
 	[FILE_EVENT] = { put_event, get_event },
 	[FILE_NOTE] = { put_note, get_note },
 	[FILE_UNPACKED] = { put_unpacked, get_unpacked },
+	[FILE_SO_FAR] = { put_unpacked, get_unpacked },
 	[FILE_DETAIL] = { put_detail, get_detail },
 };
 static_assert(ARRAY_LEN(kinds) == FILE_KINDS, "every kind is read");

@@ -100,6 +100,7 @@ enum file_kind {
 	/* u32 mode, str path: of what a link leads to; u32 number of
 	 * attributes, str name and str value of each */
 	FILE_DETAIL,
+	FILE_SO_FAR, /* as FILE_UNPACKED, and not all */
 	FILE_KINDS
 };
 

@@ -4,9 +4,11 @@
  * (sockets, devices) is left out.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
@@ -278,6 +280,20 @@ static int put_step(struct walk *w, const struct visit *v, enum merge_step step,
 	return 0;
 }
 
+/* What a disk is told as has its root, too, whose name is ".". */
+static int put_root(struct walk *w, struct err *e)
+{
+	static const char path[] = "/.";
+	struct visit v = { .path = path, .name = path + 1 };
+
+	v.dir_fd[1] = w->l->side[1].fd;
+	v.at[1].type = FILE_DIRECTORY;
+	if (statx(v.dir_fd[1], v.name, AT_SYMLINK_NOFOLLOW, STATX_BASIC_STATS,
+		  &v.at[1].sx) < 0)
+		return failed(&v, "look at it", e);
+	return put_entry(w, &v, 1, e);
+}
+
 static int pack_walk(struct look *l, struct err *e)
 {
 	static const struct walk_ops whole = { .enter = enter_whole },
@@ -289,6 +305,8 @@ static int pack_walk(struct look *l, struct err *e)
 	w.l = l;
 	w.n = l->n;
 	w.ops = l->n == 1 ? &whole : &layer;
+	if (l->ask.flags & VIEW_EXACT && put_root(&w, e) < 0)
+		return -e->code;
 	return walk_asked(&w, e);
 }
 

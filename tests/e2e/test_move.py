@@ -28,13 +28,13 @@ dd if=/dev/urandom of=noise bs=1000 count=300 2>/dev/null
 touch -d '2001-02-03 04:05:06' file link deep/er
 rm /bin/acpid; rm /bin/ar; mkdir /bin/ar; echo inside > /bin/ar/f
 rm /bin/arp; ln -s busybox /bin/arp
-chmod 640 /etc/group; chown 5:6 /var
+chmod 640 /etc/group; chown 5:6 /var; chown 7:8 /; chmod 1715 /
 cd /usr/local; mv bin moved; mkdir bin; echo new > bin/only
 """
 # What can be seen of it; sizes of directories are each file system's own.
 LOOK = r"""find / -xdev ! -type d -exec stat -c '%n %f %u %g %s %h %Y' {} + | sort
 find / -xdev -type d -exec stat -c '%n %f %u %g' {} + | sort
-stat -c '%n %Y' /home/user/deep/er
+stat -c '%n %Y' /home/user/deep/er /
 find /home /usr /etc -xdev -type f -exec md5sum {} + | sort
 readlink /home/user/link /home/user/broken /bin/arp
 cat /etc/machine-id; hostname

@@ -113,6 +113,29 @@ static void test_all_kinds(void)
 	CHECK_STR(get_file("root/full"), "2");
 }
 
+static void test_root(void)
+{
+	struct stat st;
+	char value[16];
+
+	start();
+	if (setxattr("root", "user.old", "x", 1, 0) < 0)
+		abort();
+	add_pax("26 SCHILY.xattr.user.k=v1\n"
+		"30 mtime=1234567890.123456789\n");
+	add_as(TAR_DIR, "./", "", "", 01711, 7);
+	add(TAR_FILE, "f", "1");
+	CHECK(go() == 0);
+	CHECK(stat("root", &st) == 0 && (st.st_mode & 07777) == 01711 &&
+	      st.st_uid == 7 && st.st_mtim.tv_sec == 1234567890 &&
+	      st.st_mtim.tv_nsec == 123456789);
+	CHECK(getxattr("root", "user.k", value, sizeof(value)) == 2);
+	CHECK(getxattr("root", "user.old", value, sizeof(value)) < 0);
+	start();
+	add(TAR_FILE, ".", "");
+	CHECK(REFUSED(EBADMSG, "not what a disk"));
+}
+
 static void test_holes(void)
 {
 	enum { SIZE = 1 << 20 };
@@ -215,6 +238,7 @@ int main(void)
 	}
 	top_make();
 	test_all_kinds();
+	test_root();
 	test_holes();
 	test_nowhere_else();
 	test_marks();

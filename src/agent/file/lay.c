@@ -22,6 +22,7 @@
 #include "agent/file/file.h"
 #include "agent/file/tar_in.h"
 #include "base/auto.h"
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/str.h"
 
@@ -32,6 +33,7 @@ enum {
 	/* Directories whose times are remembered; later ones keep the new. */
 	LATER_MAX = 1000 * 1000,
 	LATER_BYTES = 64 << 20,
+	ALIVE_MS = 10 * 1000,
 };
 
 struct later {
@@ -299,6 +301,19 @@ static int put_entry(struct lay *l, int dir_fd, const char *name, struct err *e)
 	return put_other(l, dir_fd, name, e);
 }
 
+/* The root itself, which is there. */
+static int put_root(struct lay *l, struct err *e)
+{
+	int r = drop_attrs(l->root_fd);
+
+	errno = -r;
+	if (r < 0)
+		return fail(l, e);
+	remember(l);
+	l->entries++;
+	return dress(l, l->root_fd, e);
+}
+
 /* A mark names what is beside it, and nothing above. */
 static int take_away(struct lay *l, int dir_fd, const char *name, struct err *e)
 {
@@ -321,6 +336,8 @@ static int take_entry(struct lay *l, struct err *e)
 
 	if (tar_name_clean(l->in.entry.path, "entry", e) < 0)
 		return -e->code;
+	if (!l->in.entry.path[0] && l->in.entry.type == TAR_DIR)
+		return put_root(l, e);
 	if (l->in.sparse || !l->in.entry.path[0] || !is_known(l->in.entry.type))
 		return err_set(e, EBADMSG,
 			       "/%.160s: not what a disk is told as",
@@ -338,8 +355,22 @@ static int take_entry(struct lay *l, struct err *e)
 	return put_entry(l, dir_fd, name, e);
 }
 
+/* A disk that is slow, not one that stands still. */
+static int say_alive(const struct lay *l, uint64_t *said_ms, struct err *e)
+{
+	const struct file_record r = { .kind = FILE_SO_FAR,
+				       .unpacked = { l->entries, l->bytes } };
+	uint64_t now = clock_boot_ms();
+
+	if (now - *said_ms < ALIVE_MS)
+		return 0;
+	*said_ms = now;
+	return out_record(&r, e) < 0 ? -e->code : out_flush(e);
+}
+
 static int set_times(const struct lay *l, struct err *e)
 {
+	uint64_t said_ms = clock_boot_ms();
 	size_t i = l->n_later;
 
 	while (i > 0) {
@@ -353,6 +384,8 @@ static int set_times(const struct lay *l, struct err *e)
 			continue;
 		if (fd < 0 || futimens(fd, times) < 0 || fsync(fd) < 0)
 			return err_sys(e, "set the time of /%.160s", d->path);
+		if (say_alive(l, &said_ms, e) < 0)
+			return -e->code;
 	}
 	return 0;
 }
