@@ -127,6 +127,23 @@ class Move(harness.Case):
         return [json.loads(l) for l in r.body.splitlines()]
 
     @unittest.skipUnless(WHOLE, "with make test-microvm")
+    def test_too_many(self):
+        """A project has two moves at once, and the next one is not touched."""
+        boxes = [self.i.create(tier="container", **SMALL) for _ in range(3)]
+        clients = [subprocess.Popen(
+            self.i.cli_argv("move", box, "--tier", "microvm"),
+            env=self.i.env()) for box in boxes[:2]]
+        wait_for("both are under way", lambda: all(
+            self.show(box)["state"] != "running" for box in boxes[:2]))
+        r = self.move(boxes[2], "microvm", 429)
+        self.assertIn("2 moves are under way", r["message"])
+        self.assertEqual(self.show(boxes[2])["state"], "running")
+        for box, client in zip(boxes, clients):
+            self.assertEqual(client.wait(BOOT), 0)
+            self.assertEqual(self.show(box)["spec"]["tier"], "microvm")
+        self.move(boxes[2], "microvm")
+
+    @unittest.skipUnless(WHOLE, "with make test-microvm")
     def test_what_does_not_fit(self):
         """It goes on as what it was, where it was stopped."""
         box = self.i.create(tier="container", **SMALL)
