@@ -4,6 +4,7 @@ somebody can do who has taken QEMU over, and what a guest, or a client, could tr
 on the way to the host."""
 
 import contextlib
+import ctypes
 import difflib
 import json
 import os
@@ -23,7 +24,7 @@ STATUS = ("Groups", "CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb",
           "NoNewPrivs", "Seccomp", "Seccomp_filters")
 LIMITS = ("Max core file size", "Max open files", "Max locked memory",
           "Max msgqueue size")
-IOCTL, PRCTL, TGKILL, DUP3, USERFAULTFD = 16, 157, 234, 292, 323  # calls
+IOCTL, PRCTL, TGKILL, DUP3, KCMP, USERFAULTFD = 16, 157, 234, 292, 312, 323  # calls
 DUMPABLE, TIOCSTI, UFFDIO_API = 4, 0x5412, 0xc018aa3f
 SPACES = ("cgroup", "ipc", "mnt", "net", "pid", "user", "uts")
 
@@ -336,6 +337,22 @@ class Walls(harness.Case):
         for flags in ram:
             self.assertNotIn("mg", flags)
             self.assertIn("dd", flags)
+
+    def test_no_open_file_of_another(self):
+        """One that two have is a word between them: its offset, its flags."""
+        libc = ctypes.CDLL(None, use_errno=True)
+        pids = [self.pid, self.victim()[1]]
+        ours, theirs = ([int(n) for n in os.listdir(f"/proc/{pid}/fd")]
+                        for pid in pids)
+
+        def same(a, b):  # KCMP_FILE
+            r = libc.syscall(KCMP, pids[0], pids[1], 0, a, b)
+            if r < 0:
+                raise OSError(ctypes.get_errno(), "kcmp")
+            return r == 0
+        shared = [os.readlink(f"/proc/{pids[0]}/fd/{a}")
+                  for a in ours for b in theirs if same(a, b)]
+        self.assertEqual(shared, [])
 
     def test_no_words_of_a_client(self):
         """L14: what a client says is on no command line."""
