@@ -240,7 +240,7 @@ class Spares(Case):
         self.assertEqual(ran.json["processes"], [])
         self.assertEqual(self.out(first, "hostname").strip(), first[:12])
         # One of the other tier takes no machine.
-        other = self.i.create()
+        other = self.i.create(tier="container")
         self.assertNotIn("-cloud-", self.out(other, "uname -r"))
         second = wait_for("another spare", self.spare, BOOT, 0.1)
         self.assertNotIn(second, (first, other))
