@@ -123,7 +123,13 @@ bool fresh_is_temp(const char *name);
  * something is mounted there. A descriptor or -errno.
  */
 int dir_open(int at, const char *name, bool one_fs) MUST_CHECK;
-/* The same as a stream; takes the descriptor over, also when it fails. */
+/* `path` below a root ("": the root itself), through no link, out of nothing
+ * that is mounted there. A descriptor or -errno. */
+int open_within(int root_fd, const char *path, int flags) MUST_CHECK;
+/* The name in a path; what is in front of it goes to `dir`. */
+const char *path_split(const char *path, char dir[FILE_PATH_MAX + 1]);
+/* The same as dir_open(), as a stream; takes the descriptor over, also when it
+ * fails. */
 DIR *dir_stream(int fd);
 /* The next name but "." and ".."; NULL with errno at the end (0) or not. */
 const char *dir_next(DIR *d);

@@ -12,10 +12,8 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/openat2.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
@@ -58,39 +56,16 @@ static int fail(const struct lay *l, struct err *e)
 
 /* --- names --- */
 
-static int open_at(const struct lay *l, const char *path, int flags)
-{
-	struct open_how how = {
-		.flags = (uint64_t)flags | O_CLOEXEC,
-		.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS |
-			   RESOLVE_NO_MAGICLINKS | RESOLVE_NO_XDEV,
-	};
-	long fd = syscall(SYS_openat2, l->root_fd, *path ? path : ".", &how,
-			  sizeof(how));
-
-	return fd < 0 ? -errno : (int)fd;
-}
-
-static const char *split(const char *path, char dir[FILE_PATH_MAX + 1])
-{
-	const char *slash = strrchr(path, '/');
-	size_t n = slash ? (size_t)(slash - path) : 0;
-
-	memcpy(dir, path, n);
-	dir[n] = '\0';
-	return slash ? slash + 1 : path;
-}
-
 /* The directory of the entry; -EXDEV: something is mounted there. */
 static int enter(struct lay *l, const char **name)
 {
 	char dir[FILE_PATH_MAX + 1];
 
-	*name = split(l->in.entry.path, dir);
+	*name = path_split(l->in.entry.path, dir);
 	if (l->dir_fd >= 0 && strcmp(l->dir, dir) == 0)
 		return l->dir_fd;
 	auto_close(&l->dir_fd);
-	l->dir_fd = open_at(l, dir, O_RDONLY | O_DIRECTORY);
+	l->dir_fd = open_within(l->root_fd, dir, O_RDONLY | O_DIRECTORY);
 	if (l->dir_fd < 0) {
 		errno = -l->dir_fd;
 		l->dir_fd = -1;
@@ -239,8 +214,9 @@ static int put_hardlink(struct lay *l, int dir_fd, const char *name,
 
 	if (tar_name_clean(l->in.entry.link, "link target", e) < 0)
 		return -e->code;
-	other = split(l->in.entry.link, dir);
-	from = *other ? open_at(l, dir, O_PATH | O_DIRECTORY) : -EISDIR;
+	other = path_split(l->in.entry.link, dir);
+	from = *other ? open_within(l->root_fd, dir, O_PATH | O_DIRECTORY)
+		      : -EISDIR;
 	errno = -from;
 	if (from < 0 || linkat(from, other, dir_fd, name, 0) < 0)
 		return fail(l, e);
@@ -377,7 +353,8 @@ static int set_times(const struct lay *l, struct err *e)
 		const struct later *d = &l->later[--i];
 		const struct timespec times[2] = { { .tv_nsec = UTIME_NOW },
 						   d->mtime };
-		AUTO_CLOSE int fd = open_at(l, d->path, O_RDONLY | O_DIRECTORY);
+		AUTO_CLOSE int fd = open_within(l->root_fd, d->path,
+						O_RDONLY | O_DIRECTORY);
 
 		/* A later entry may have taken its place. */
 		if (fd == -ENOENT || fd == -ENOTDIR || fd == -ELOOP)

@@ -19,13 +19,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/limits.h>
-#include <linux/openat2.h>
 #include <search.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
@@ -373,29 +371,6 @@ static int stage_all(struct merge *m, struct err *e)
 
 /* --- places --- */
 
-static int open_at(const struct merge *m, const char *path, int flags)
-{
-	struct open_how how = {
-		.flags = (uint64_t)flags | O_CLOEXEC,
-		.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS |
-			   RESOLVE_NO_MAGICLINKS | RESOLVE_NO_XDEV,
-	};
-	long fd = syscall(SYS_openat2, m->root_fd, *path ? path : ".", &how,
-			  sizeof(how));
-
-	return fd < 0 ? -errno : (int)fd;
-}
-
-static const char *split(const char *path, char dir[FILE_PATH_MAX + 1])
-{
-	const char *slash = strrchr(path, '/');
-	size_t n = slash ? (size_t)(slash - path) : 0;
-
-	memcpy(dir, path, n);
-	dir[n] = '\0';
-	return slash ? slash + 1 : path;
-}
-
 static const struct item *find_item(const struct merge *m, const char *path)
 {
 	const struct item key = { 0, path };
@@ -423,7 +398,7 @@ static int check_place(const struct merge *m, const struct item *it,
 		       struct err *e)
 {
 	char dir[FILE_PATH_MAX + 1];
-	int fd = open_at(m, it->path, O_PATH | O_NOFOLLOW);
+	int fd = open_within(m->root_fd, it->path, O_PATH | O_NOFOLLOW);
 
 	if (fd >= 0)
 		close(fd);
@@ -433,7 +408,7 @@ static int check_place(const struct merge *m, const struct item *it,
 			       it->path);
 	if (it->what != '+' || (fd != -ENOTDIR && fd != -ELOOP))
 		return 0;
-	split(it->path, dir);
+	path_split(it->path, dir);
 	if (makes_room(m, dir))
 		return 0;
 	return err_set(e, EEXIST,
@@ -516,7 +491,7 @@ static int make_dir(const struct merge *m, int at, const char *name,
 static int enter(const struct merge *m, char *dir, bool force)
 {
 	AUTO_CLOSE int up = -1;
-	int r = open_at(m, dir, O_RDONLY | O_DIRECTORY);
+	int r = open_within(m->root_fd, dir, O_RDONLY | O_DIRECTORY);
 	bool in_way = force && (r == -ENOTDIR || r == -ELOOP);
 	const char *name;
 	char *slash;
@@ -542,8 +517,9 @@ static int remove_item(const struct merge *m, const struct item *it,
 		       struct err *e)
 {
 	char dir[FILE_PATH_MAX + 1];
-	const char *name = split(it->path, dir);
-	AUTO_CLOSE int fd = open_at(m, dir, O_RDONLY | O_DIRECTORY);
+	const char *name = path_split(it->path, dir);
+	AUTO_CLOSE int fd =
+		open_within(m->root_fd, dir, O_RDONLY | O_DIRECTORY);
 
 	/* It went with what is above it. */
 	if (fd == -ENOENT || fd == -ENOTDIR || fd == -ELOOP)
@@ -587,7 +563,7 @@ static int put_item(const struct merge *m, const struct item *it, struct err *e)
 {
 	const struct node *n = find_node(m, it->path);
 	char dir[FILE_PATH_MAX + 1], from[16];
-	const char *name = split(it->path, dir);
+	const char *name = path_split(it->path, dir);
 	AUTO_CLOSE int fd = enter(m, dir, it->what == '*');
 	int r = fd < 0 ? fd : 0;
 
@@ -617,7 +593,7 @@ static int set_dir_times(const struct merge *m, struct err *e)
 
 		if (!is_put(&m->items[i]) || n->number)
 			continue;
-		fd = open_at(m, n->path, O_RDONLY | O_DIRECTORY);
+		fd = open_within(m->root_fd, n->path, O_RDONLY | O_DIRECTORY);
 		if (fd < 0 ||
 		    futimens(fd, (struct timespec[]){ { .tv_nsec = UTIME_NOW },
 						      n->mtime }) < 0)

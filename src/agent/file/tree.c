@@ -22,6 +22,29 @@ int dir_open(int at, const char *name, bool one_fs)
 	return fd < 0 ? -errno : (int)fd;
 }
 
+int open_within(int root_fd, const char *path, int flags)
+{
+	struct open_how how = {
+		.flags = (uint64_t)flags | O_CLOEXEC,
+		.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS |
+			   RESOLVE_NO_MAGICLINKS | RESOLVE_NO_XDEV,
+	};
+	long fd = syscall(SYS_openat2, root_fd, *path ? path : ".", &how,
+			  sizeof(how));
+
+	return fd < 0 ? -errno : (int)fd;
+}
+
+const char *path_split(const char *path, char dir[FILE_PATH_MAX + 1])
+{
+	const char *slash = strrchr(path, '/');
+	size_t n = slash ? (size_t)(slash - path) : 0;
+
+	memcpy(dir, path, n);
+	dir[n] = '\0';
+	return slash ? slash + 1 : path;
+}
+
 DIR *dir_stream(int fd)
 {
 	DIR *d = fdopendir(fd);

@@ -46,17 +46,6 @@ struct unpacker {
 
 /* --- names --- */
 
-/* Splits at the last slash: the name; `dir` is what is in front of it. */
-static const char *split(const char *path, char dir[FILE_PATH_MAX + 1])
-{
-	const char *slash = strrchr(path, '/');
-	size_t n = slash ? (size_t)(slash - path) : 0;
-
-	memcpy(dir, path, n);
-	dir[n] = '\0';
-	return slash ? slash + 1 : path;
-}
-
 static int open_beneath(const struct unpacker *u, const char *path, int flags,
 			uint64_t resolve)
 {
@@ -112,7 +101,7 @@ static int enter(struct unpacker *u, const char **name, struct err *e)
 {
 	char dir[FILE_PATH_MAX + 1];
 
-	*name = split(u->in.entry.path, dir);
+	*name = path_split(u->in.entry.path, dir);
 	if (u->dir_fd >= 0 && strcmp(u->dir, dir) == 0)
 		return u->dir_fd;
 	auto_close(&u->dir_fd);
@@ -226,7 +215,7 @@ static int put_hardlink(struct unpacker *u, int dir_fd, const char *name,
 
 	if (tar_name_clean(u->in.entry.link, "link target", e) < 0)
 		return -e->code;
-	other = split(u->in.entry.link, dir);
+	other = path_split(u->in.entry.link, dir);
 	from = *other ? open_dir(u, dir) : -EISDIR;
 	if (from < 0) {
 		errno = -from;
