@@ -202,6 +202,12 @@ void endpoint_forward(struct endpoint *to, uint8_t *raw, const struct frame *f,
 
 	for (i = 0; i < 4; i++)
 		raw[8 + i] = (uint8_t)(channel >> (8 * i));
+	if (run.to == to && run.p + run.n == (char *)raw) {
+		run.n += n;
+		return;
+	}
+	/* What it leaves, if it was for the same one, comes first. */
+	end_run();
 	if (buf_len(&to->out) > 0) {
 		if (join(to, f, channel))
 			return;
@@ -210,11 +216,6 @@ void endpoint_forward(struct endpoint *to, uint8_t *raw, const struct frame *f,
 		queue_turn(to);
 		return;
 	}
-	if (run.to == to && run.p + run.n == (char *)raw) {
-		run.n += n;
-		return;
-	}
-	end_run();
 	run.to = to;
 	run.p = (char *)raw;
 	run.n = n;
