@@ -176,6 +176,8 @@ class Later(Case):
         self.assertEqual(len(rows), 2)
         self.assertRegex(rows[1], rf"^{n} +\d+ +user +- +running .* server +sh "
                                   "-c echo one; .*")
+        wait_for("it has spoken", lambda: self.i.cli(
+            "logs", "work", n, check=0).err == "two\n", 10 * SLOW)
         for ref in (n, "tag:server"):
             p = self.i.cli("logs", "work", ref, check=0)
             self.assertEqual((p.out, p.err), ("one\n", "two\n"))

@@ -252,7 +252,8 @@ class Door(harness.Case):
                            json.dumps({"rules": RULES}))
             self.assertNotEqual(r.status, 200, r)
             self.assertIn("taken", r.json["message"])
-            self.i.sh(box, "killall nc")
+            self.i.sh(box, "killall nc; while pidof nc >/dev/null; do "
+                      "sleep 0.05; done")
             r = self.i.api("PATCH", f"/v1/sandboxes/{box}",
                            json.dumps({"rules": RULES}))
             self.assertEqual(r.status, 200, r)

@@ -738,16 +738,19 @@ class Real(Asking, harness.Case):
         with open(record, "rb") as f:
             paused = f.read()
         self.resume(box)
+
+        def on_record():
+            with open(record, "rb") as f:
+                return f.read() != paused
+        harness.wait_for("the resume is on record, behind its answer",
+                         on_record, 5 * SLOW)
         with open(record, "r+b") as f:
-            self.assertNotEqual(f.read(), paused)
-            f.seek(0)
             f.write(paused)
         self.i.kill_role("carrel-warden")
         self.i.wait_ready()
         self.assertEqual(self.state(box), "running")
         self.assertEqual(self.i.sh(box, "echo on").out, "on\n")
-        with open(record, "rb") as f:
-            self.assertNotEqual(f.read(), paused)
+        self.assertTrue(on_record())
 
     def test_rm(self):
         boxes = [self.i.create() for _ in range(3)]
