@@ -103,9 +103,13 @@ int cgroup_open_user_group(const struct cgroup_host *h, unsigned slot,
 enum { CGROUP_FREEZE_MS = 5000 };
 /* Freezes, and waits until it is so; ETIMEDOUT leaves it to a thaw. */
 int cgroup_freeze(int group_fd, struct err *e) MUST_CHECK;
-/* The same for who does not wait: cgroup_events() has EPOLLPRI when it is
- * worth to ask cgroup_frozen() again. */
+/*
+ * The same for who does not wait: cgroup_events() has EPOLLPRI when it is
+ * worth to ask cgroup_frozen() again. Returns a descriptor that ends it, so
+ * that nothing has to be opened then. No error when the group is gone by then.
+ */
 int cgroup_freeze_begin(int group_fd, struct err *e) MUST_CHECK;
+int cgroup_freeze_end(int freezer_fd, struct err *e) MUST_CHECK;
 int cgroup_events(int group_fd, struct err *e) MUST_CHECK;
 bool cgroup_frozen(int events_fd);
 /* No error when it does not stand still, or is gone. */

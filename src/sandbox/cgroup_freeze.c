@@ -45,15 +45,30 @@ static bool is_gone(int code)
 	return code == ENOENT || code == ENODEV;
 }
 
+static int gone_or(int code, const char *what, struct err *e)
+{
+	if (is_gone(code))
+		return err_set(e, ESRCH, "the sandbox has ended");
+	return err_set(e, code, "%s cgroup.freeze: %s", what, strerror(code));
+}
+
 int cgroup_freeze_begin(int group_fd, struct err *e)
 {
-	if (cgroup_knob(group_fd, "cgroup.freeze", "1", false, e) == 0)
-		return 0;
-	if (is_gone(e->code)) {
-		err_clear(e);
-		return err_set(e, ESRCH, "the sandbox has ended");
-	}
-	return -e->code;
+	AUTO_CLOSE int fd =
+		openat(group_fd, "cgroup.freeze", O_WRONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		return gone_or(errno, "open", e);
+	if (write(fd, "1", 1) < 0)
+		return gone_or(errno, "write '1' to", e);
+	return take_fd(&fd);
+}
+
+int cgroup_freeze_end(int freezer_fd, struct err *e)
+{
+	if (write(freezer_fd, "0", 1) < 0 && !is_gone(errno))
+		return err_sys(e, "write '0' to cgroup.freeze");
+	return 0;
 }
 
 /* 1, 0, or -errno: the group is gone. */
@@ -84,12 +99,14 @@ int cgroup_events(int group_fd, struct err *e)
 
 int cgroup_freeze(int group_fd, struct err *e)
 {
-	AUTO_CLOSE int fd = cgroup_events(group_fd, e);
+	AUTO_CLOSE int fd = cgroup_events(group_fd, e), freezer_fd = -1;
 	uint64_t now = clock_boot_ms(), until = now + CGROUP_FREEZE_MS;
 	struct pollfd p = { .fd = fd, .events = POLLPRI };
 	int r, wait = 1;
 
-	if (fd < 0 || cgroup_freeze_begin(group_fd, e) < 0)
+	if (fd >= 0)
+		freezer_fd = cgroup_freeze_begin(group_fd, e);
+	if (freezer_fd < 0)
 		return -e->code;
 	while ((r = is_frozen(fd)) != 1) {
 		if (r < 0)

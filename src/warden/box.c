@@ -75,7 +75,7 @@ struct box *box_new(struct warden *w, const struct launch_spec *s)
 
 	b->w = w;
 	b->spec = *s;
-	b->pid_io.fd = b->talk_io.fd = b->listen_fd = -1;
+	b->pid_io.fd = b->talk_io.fd = b->listen_fd = b->freezer_fd = -1;
 	memset(b->door, -1, sizeof(b->door)); /* each is -1 */
 	list_init(&b->turns);
 	list_init(&b->reclaim_node);
@@ -295,6 +295,7 @@ void box_end(struct box *b, struct waiter *wt)
 		relay_end(b);
 		door_close(b);
 		turns_drop(b);
+		auto_close(&b->freezer_fd);
 		reclaim_stop(b);
 		vm_end(b);
 	}

@@ -36,7 +36,7 @@ struct pause {
 	struct turn turn;
 	bool on, user;
 	bool unrecorded; /* that it goes on */
-	int group_fd;
+	int group_fd, freezer_fd;
 	struct io events;
 	struct timer late, look;
 	unsigned look_ms;
@@ -77,6 +77,7 @@ static void pause_over(struct turn *t, const struct err *e)
 	timer_del(&t->w->loop, &p->late);
 	timer_del(&t->w->loop, &p->look);
 	auto_close(&p->group_fd);
+	auto_close(&p->freezer_fd);
 	loop_defer(&t->w->loop, &p->gone, pause_free);
 }
 
@@ -105,12 +106,14 @@ static void frozen(struct pause *p)
 	struct err e = { 0 };
 	bool heard = !p->turn.wt->conn->dead;
 
-	if (heard && p->user)
+	if (heard && p->user) {
 		b->held_by = p->turn.wt->conn;
-	else if (heard && keep(b, &e) == 0)
+	} else if (heard && keep(b, &e) == 0) {
+		b->freezer_fd = take_fd(&p->freezer_fd);
 		reclaim_soon(b);
-	else
+	} else {
 		undo(p); /* of what nobody knows */
+	}
 	turn_end(&p->turn, &e);
 }
 
@@ -179,7 +182,8 @@ static int freeze(struct pause *p, struct err *e)
 
 	if (fd < 0)
 		return fd;
-	if (cgroup_freeze_begin(p->group_fd, e) < 0) {
+	p->freezer_fd = cgroup_freeze_begin(p->group_fd, e);
+	if (p->freezer_fd < 0) {
 		close(fd);
 		return -e->code;
 	}
@@ -203,10 +207,14 @@ static int freeze(struct pause *p, struct err *e)
 static int thaw(struct pause *p, struct err *e)
 {
 	struct box *b = p->turn.box;
-	int r = cgroup_thaw_slot(&b->w->cg, b->slot, p->user, e);
+	bool open = !p->user && b->freezer_fd >= 0;
+	int r = open ? cgroup_freeze_end(b->freezer_fd, e)
+		     : cgroup_thaw_slot(&b->w->cg, b->slot, p->user, e);
 
 	if (r < 0)
 		return r;
+	if (open) /* closed behind the answer */
+		p->freezer_fd = take_fd(&b->freezer_fd);
 	if (p->user) {
 		b->held_by = NULL;
 		return 0;
@@ -252,7 +260,7 @@ void box_pause(struct box *b, bool on, bool user, struct waiter *wt)
 
 	p->on = on;
 	p->user = user;
-	p->group_fd = p->events.fd = -1;
+	p->group_fd = p->freezer_fd = p->events.fd = -1;
 	p->turn.start = pause_start;
 	p->turn.over = pause_over;
 	p->turn.cancel = pause_cancel;

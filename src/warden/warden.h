@@ -111,6 +111,7 @@ struct box {
 	struct turn *turn;      /* what is being done to it... */
 	struct list turns;      /* ...and what waits */
 	bool turning, paused;
+	int freezer_fd; /* of one that is paused; -1: opened when it is time */
 	bool frozen, user_frozen; /* though they should not be: see thaw */
 	struct timer thaw;
 	int door[GATE_FDS_MAX];     /* in the order of enum gate_fd; -1: none */
