@@ -202,7 +202,7 @@ void control_look(struct guest *g)
 		c->have = 0;
 }
 
-int control_open(struct guest *g, struct err *e)
+int control_start(struct guest *g, struct err *e)
 {
 	g->group_fd = cgroup_open(&g->cg, g->part.slot, e);
 	return g->group_fd < 0 ? g->group_fd : 0;

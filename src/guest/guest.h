@@ -60,7 +60,7 @@ int disk_mount(struct guest *g, struct err *e) MUST_CHECK;
 int settle(struct guest *g, struct err *e) MUST_CHECK;
 /* To be read: nothing on it changes but what its journal says. */
 int disk_mount_quiet(struct guest *g, struct err *e) MUST_CHECK;
-int control_open(struct guest *g, struct err *e) MUST_CHECK;
+int control_start(struct guest *g, struct err *e) MUST_CHECK;
 /* Something happened to a port: serves what was asked. */
 void control_look(struct guest *g);
 /* In the sandbox's network, from now on. */

@@ -156,7 +156,7 @@ static const struct step {
 	{ "open the door", door_start },
 	{ "launch", launch },
 	{ "settle", settle },
-	{ "listen to the host", control_open },
+	{ "listen to the host", control_start },
 	{ "serve", bridge_run },
 	{ 0 },
 }, looks[] = {

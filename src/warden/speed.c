@@ -16,7 +16,6 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "base/work.h"
-#include "sandbox/vm/control.h"
 #include "sandbox/vm/shape.h"
 #include "warden/vm.h"
 
@@ -64,7 +63,9 @@ bool speed_wanted(const struct warden *w)
 }
 
 /* The shortest of some: others have the processor, too. */
-static int shortest(int fd, int (*ask)(int fd, uint64_t most_ms, struct err *e),
+static int shortest(struct control_line *line,
+		    int (*ask)(struct control_line *line, uint64_t most_ms,
+			       struct err *e),
 		    uint64_t *ns, struct err *e)
 {
 	int i;
@@ -73,7 +74,7 @@ static int shortest(int fd, int (*ask)(int fd, uint64_t most_ms, struct err *e),
 	for (i = 0; i < TIMES; i++) {
 		uint64_t from = clock_boot_us(), took;
 
-		if (ask(fd, ASK_MS, e) < 0)
+		if (ask(line, ASK_MS, e) < 0)
 			return -e->code;
 		took = (clock_boot_us() - from) * 1000;
 		if (took < *ns)
@@ -82,22 +83,22 @@ static int shortest(int fd, int (*ask)(int fd, uint64_t most_ms, struct err *e),
 	return 0;
 }
 
-static int do_here(int fd, uint64_t most_ms, struct err *e)
+static int do_here(struct control_line *line, uint64_t most_ms, struct err *e)
 {
-	(void)fd;
+	(void)line;
 	(void)most_ms;
 	/* Also that the compiler leaves it in. */
 	return work_do() == 0 ? err_set(e, EIO, "no work was done") : 0;
 }
 
-uint32_t speed_measure(int fd)
+uint32_t speed_measure(struct control_line *line)
 {
 	uint64_t way, there, here;
 	struct err e = { 0 };
 
-	if (shortest(fd, control_ask, &way, &e) < 0 ||
-	    shortest(fd, control_work, &there, &e) < 0 ||
-	    shortest(fd, do_here, &here, &e) < 0) {
+	if (shortest(line, control_ask, &way, &e) < 0 ||
+	    shortest(line, control_work, &there, &e) < 0 ||
+	    shortest(line, do_here, &here, &e) < 0) {
 		log_info("emulation was not measured: %s", e.msg);
 		return 0;
 	}

@@ -30,7 +30,6 @@
 #include "base/buf.h"
 #include "base/fd.h"
 #include "base/log.h"
-#include "sandbox/vm/control.h"
 #include "sandbox/vm/qmp.h"
 #include "sandbox/vm/shape.h"
 #include "sandbox/vm/state.h"
@@ -393,20 +392,41 @@ static int save_memory(const struct template *t, int ram_fd, struct err *e)
 	return fd < 0 ? fd : file_copy(ram_fd, fd, e);
 }
 
-int template_save(struct template *t, struct template_of *of, struct err *e)
+static int save(struct template *t, const struct template_of *of, struct err *e)
 {
-	AUTO_CLOSE int fd = control_open(t->w->box_fd, of->box, e);
-	char text[STORE_OF_CAP];
+	if (save_devices(t, of->box, e) < 0 || save_disk(t, of->box, e) < 0 ||
+	    save_memory(t, of->ram_fd, e) < 0)
+		return -e->code;
+	return 0;
+}
 
-	if (fd < 0 || control_ask(fd, VM_BOOT_MS, e) < 0 ||
+/* From when it has booted; how fast it is, is seen on the way. */
+static int hold(const struct template *t, struct template_of *of,
+		struct control_line *line, struct err *e)
+{
+	if (control_ask(line, VM_BOOT_MS, e) < 0 ||
 	    written_loaded(of->process_fd, e) < 0)
 		return -e->code;
 	if (speed_wanted(t->w))
-		of->slow_tenths = speed_measure(fd);
-	if (control_hold(fd, VM_WAKE_MS, e) < 0 ||
-	    save_devices(t, of->box, e) < 0 || save_disk(t, of->box, e) < 0 ||
-	    save_memory(t, of->ram_fd, e) < 0)
+		of->slow_tenths = speed_measure(line);
+	return control_hold(line, VM_WAKE_MS, e);
+}
+
+int template_save(struct template *t, struct template_of *of, struct err *e)
+{
+	struct control_line line;
+	char text[STORE_OF_CAP];
+	int r;
+
+	if (control_open(&line, t->w->box_fd, of->box, e) < 0)
 		return -e->code;
+	r = hold(t, of, &line, e);
+	if (r == 0)
+		r = save(t, of, e);
+	/* Not before: that a line was closed is told in the guest's memory. */
+	control_close(&line);
+	if (r < 0)
+		return r;
 	of_text(t, text);
 	return store_template_commit(&t->w->store, t->key, text, e);
 }

@@ -21,7 +21,6 @@
 #include "base/buf.h"
 #include "base/fd.h"
 #include "base/log.h"
-#include "sandbox/vm/control.h"
 #include "sandbox/vm/qmp.h"
 #include "sandbox/vm/ram.h"
 #include "sandbox/vm/shape.h"
@@ -342,7 +341,8 @@ static int speak(struct job *j, struct err *e)
 					   .flags = b->spec.from[0]
 							    ? GUEST_COPIED
 							    : 0 };
-	AUTO_CLOSE int fd = -1;
+	struct control_line line;
+	int r = 0;
 
 	if (v->mode == VM_TEMPLATE)
 		return become_template(v, e);
@@ -352,13 +352,16 @@ static int speak(struct job *j, struct err *e)
 		return vm_state_load(b, v->process_fd, e);
 	if (v->mode == VM_RESTORE && load_devices(b, v->process_fd, e) < 0)
 		return -e->code;
-	fd = control_open(j->w->box_fd, b->spec.id, e);
-	if (fd < 0)
-		return fd;
-	if (v->mode == VM_BOOT && (control_ask(fd, VM_BOOT_MS, e) < 0 ||
-				   written_loaded(v->process_fd, e) < 0))
+	if (control_open(&line, j->w->box_fd, b->spec.id, e) < 0)
 		return -e->code;
-	return control_wake(fd, &name, VM_WAKE_MS, e);
+	if (v->mode == VM_BOOT)
+		r = control_ask(&line, VM_BOOT_MS, e);
+	if (v->mode == VM_BOOT && r == 0)
+		r = written_loaded(v->process_fd, e);
+	if (r == 0)
+		r = control_wake(&line, &name, VM_WAKE_MS, e);
+	control_close(&line);
+	return r;
 }
 
 /* The console knows more than that nobody answers. */

@@ -4,6 +4,7 @@
  */
 #pragma once
 
+#include "sandbox/vm/control.h"
 #include "sandbox/vm/launch.h"
 #include "warden/warden.h"
 
@@ -48,7 +49,7 @@ uint32_t template_flags(const struct template *t);
 /* speed.c: how much slower an emulated machine is than the host, in tenths. */
 bool speed_wanted(const struct warden *w);
 /* In a child: asks a guest without users. 0: it could not be found out. */
-uint32_t speed_measure(int fd);
+uint32_t speed_measure(struct control_line *line);
 void speed_note(struct warden *w, uint32_t tenths);
 
 /* vm_state.c */

@@ -49,6 +49,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	const struct control_name name = { "i", "host", GUEST_COPIED };
 	const int room = 4 * INPUT_MAX;
+	struct control_line line = { .fd = -1 };
 	struct err e = { 0 };
 	uint16_t op;
 	size_t i;
@@ -64,14 +65,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	    shutdown(fds[1], SHUT_WR) < 0)
 		abort();
 	op = (uint16_t)(GUEST_ASK + data[0] % 3);
-	r = op == GUEST_ASK    ? control_ask(fds[0], MOST_MS, &e)
-	    : op == GUEST_HOLD ? control_hold(fds[0], MOST_MS, &e)
-			       : control_wake(fds[0], &name, MOST_MS, &e);
+	line.fd = fds[0];
+	r = op == GUEST_ASK    ? control_ask(&line, MOST_MS, &e)
+	    : op == GUEST_HOLD ? control_hold(&line, MOST_MS, &e)
+			       : control_wake(&line, &name, MOST_MS, &e);
 	assert(r == -e.code);
 	assert((r == 0) == is_in(data + 1, size - 1, op));
 	for (i = 0; e.msg[i]; i++)
 		assert(e.msg[i] >= ' ' && e.msg[i] <= '~');
-	close(fds[0]);
+	control_close(&line);
 	close(fds[1]);
 	return 0;
 }

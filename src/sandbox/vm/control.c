@@ -13,16 +13,32 @@
 #include "base/clock.h"
 #include "base/fd.h"
 
-int control_open(int box_fd, const char *id, struct err *e)
+enum { REDIAL_MS = 3000 };
+
+static int dial(struct control_line *l, struct err *e)
 {
 	char path[96];
-	int fd;
 
-	snprintf(path, sizeof(path), "/proc/self/fd/%d/%.*s/control.sock",
-		 box_fd, ID_LEN, id);
-	fd = unix_connect(path, SOCK_STREAM | SOCK_NONBLOCK);
-	return fd < 0 ? err_set(e, -fd, "reach the machine: %s", strerror(-fd))
-		      : fd;
+	snprintf(path, sizeof(path), "/proc/self/fd/%d/%s/control.sock",
+		 l->box_fd, l->id);
+	l->fd = unix_connect(path, SOCK_STREAM | SOCK_NONBLOCK);
+	return l->fd < 0 ? err_set(e, -l->fd, "reach the machine: %s",
+				   strerror(-l->fd))
+			 : 0;
+}
+
+int control_open(struct control_line *l, int box_fd, const char *id,
+		 struct err *e)
+{
+	*l = (struct control_line){ .fd = -1, .box_fd = box_fd };
+	if (str_copy(l->id, sizeof(l->id), id) < 0)
+		return err_set(e, EINVAL, "its id is too long");
+	return dial(l, e);
+}
+
+void control_close(struct control_line *l)
+{
+	auto_close(&l->fd);
 }
 
 /* What a guest says is text when we say it again. */
@@ -90,15 +106,11 @@ static int read_rep(int fd, struct guest_rep *p, uint64_t until_ms,
 }
 
 /* A request is small enough to be taken whole or not at all. */
-static int ask(int fd, struct guest_req *q, uint64_t most_ms, struct err *e)
+static int ask_once(int fd, const struct guest_req *q, uint64_t until_ms,
+		    struct err *e)
 {
-	uint64_t until_ms = clock_boot_ms() + most_ms;
 	struct guest_rep p = { 0 };
 
-	q->magic = GUEST_MAGIC;
-	q->version = GUEST_VERSION;
-	if (getrandom(&q->seq, sizeof(q->seq), 0) != sizeof(q->seq))
-		return err_sys(e, "randomness");
 	if (send(fd, q, sizeof(*q), MSG_NOSIGNAL | MSG_DONTWAIT) !=
 	    (ssize_t)sizeof(*q))
 		return err_set(e, ECONNRESET, "the machine has ended");
@@ -110,36 +122,61 @@ static int ask(int fd, struct guest_req *q, uint64_t most_ms, struct err *e)
 	return control_check(q, &p, e);
 }
 
-int control_ask(int fd, uint64_t most_ms, struct err *e)
+static int ask(struct control_line *l, struct guest_req *q, uint64_t most_ms,
+	       struct err *e)
+{
+	uint64_t now = clock_boot_ms(), end = now + most_ms, wait = REDIAL_MS;
+
+	q->magic = GUEST_MAGIC;
+	q->version = GUEST_VERSION;
+	for (;;) {
+		bool last = now + wait >= end;
+		int r;
+
+		if (getrandom(&q->seq, sizeof(q->seq), 0) != sizeof(q->seq))
+			return err_sys(e, "randomness");
+		r = ask_once(l->fd, q, last ? end : now + wait, e);
+		if (r != -ETIMEDOUT || last)
+			return r;
+		err_clear(e);
+		control_close(l);
+		if (dial(l, e) < 0)
+			return -e->code;
+		now = clock_boot_ms();
+		wait *= 2;
+	}
+}
+
+int control_ask(struct control_line *l, uint64_t most_ms, struct err *e)
 {
 	struct guest_req q = { .op = GUEST_ASK };
 
-	return ask(fd, &q, most_ms, e);
+	return ask(l, &q, most_ms, e);
 }
 
-int control_sync(int fd, uint64_t most_ms, struct err *e)
+int control_sync(struct control_line *l, uint64_t most_ms, struct err *e)
 {
 	struct guest_req q = { .op = GUEST_SYNC };
 
-	return ask(fd, &q, most_ms, e);
+	return ask(l, &q, most_ms, e);
 }
 
-int control_work(int fd, uint64_t most_ms, struct err *e)
+int control_work(struct control_line *l, uint64_t most_ms, struct err *e)
 {
 	struct guest_req q = { .op = GUEST_WORK };
 
-	return ask(fd, &q, most_ms, e);
+	return ask(l, &q, most_ms, e);
 }
 
-int control_hold(int fd, uint64_t most_ms, struct err *e)
+int control_hold(struct control_line *l, uint64_t most_ms, struct err *e)
 {
 	struct guest_req q = { .op = GUEST_HOLD };
 
-	return ask(fd, &q, most_ms, e);
+	return ask(l, &q, most_ms, e);
 }
 
-int control_wake(int fd, const struct control_name *n, uint64_t most_ms,
-		 struct err *e)
+int control_wake(struct control_line *l, const struct control_name *n,
+		 uint64_t most_ms, struct err *e)
 {
 	struct guest_req q = { .op = GUEST_WAKE, .flags = n->flags };
 	struct timespec t;
@@ -152,7 +189,7 @@ int control_wake(int fd, const struct control_name *n, uint64_t most_ms,
 		return err_sys(e, "randomness");
 	clock_gettime(CLOCK_REALTIME, &t);
 	q.time_ns = (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
-	r = ask(fd, &q, most_ms, e);
+	r = ask(l, &q, most_ms, e);
 	explicit_bzero(&q, sizeof(q));
 	return r;
 }

@@ -80,19 +80,32 @@ static int qmp_reach(const struct state_of *of, struct qmp *q, struct err *e)
 	return fd;
 }
 
-static int control_reach(const struct state_of *of, struct err *e)
+static int control_reach(const struct state_of *of, struct control_line *l,
+			 struct err *e)
 {
-	return control_open(of->run_fd, ".", e);
+	return control_open(l, of->run_fd, ".", e);
 }
 
-static int wake(const struct state_of *of, int control_fd, uint32_t flags,
-		struct err *e)
+static int wake(const struct state_of *of, struct control_line *line,
+		uint32_t flags, struct err *e)
 {
 	const struct control_name name = { .id = of->id,
 					   .hostname = of->hostname,
 					   .flags = flags };
 
-	return control_wake(control_fd, &name, WAKE_MS, e);
+	return control_wake(line, &name, WAKE_MS, e);
+}
+
+static int reach_and_wake(const struct state_of *of, uint32_t flags,
+			  struct err *e)
+{
+	struct control_line line;
+	int r = control_reach(of, &line, e);
+
+	if (r == 0)
+		r = wake(of, &line, flags, e);
+	control_close(&line);
+	return r;
 }
 
 /* --- what it started with --- */
@@ -187,7 +200,7 @@ static int write_disk(struct state_save *s, struct err *e)
 
 	/* A machine of an older guest does that only when it is held; and one
 	 * that is busy may be late with what is not needed. */
-	if (control_sync(s->control_fd, HOLD_MS, &older) < 0 &&
+	if (control_sync(&s->control, HOLD_MS, &older) < 0 &&
 	    older.code != EIO && older.code != ETIMEDOUT) {
 		*e = older;
 		return -e->code;
@@ -208,7 +221,7 @@ int state_save_begin(struct state_save *s, const struct state_of *of,
 	*s = (struct state_save){
 		.of = of,
 		.qmp_fd = -1,
-		.control_fd = -1,
+		.control = { .fd = -1 },
 		.changed_fd = -1,
 		.disk_fd = -1,
 		.ram = { .pagemap_fd = -1, .mem_fd = -1, .written_fd = -1 }
@@ -220,9 +233,8 @@ int state_save_begin(struct state_save *s, const struct state_of *of,
 	s->qmp_fd = qmp_reach(of, &s->qmp, e);
 	if (s->qmp_fd < 0)
 		return s->qmp_fd;
-	s->control_fd = control_reach(of, e);
-	if (s->control_fd < 0)
-		return s->control_fd;
+	if (control_reach(of, &s->control, e) < 0)
+		return -e->code;
 	if (write_disk(s, e) < 0)
 		return -e->code;
 	/* Again, of what was written while that took its time. */
@@ -253,7 +265,7 @@ static int save_shape(const struct state_of *of, struct err *e)
 int state_save_end(struct state_save *s, struct err *e)
 {
 	s->held = true;
-	if (control_hold(s->control_fd, HOLD_MS, e) < 0)
+	if (control_hold(&s->control, HOLD_MS, e) < 0)
 		return -e->code;
 	s->stopped = true;
 	if (qmp_run(&s->qmp, "stop", NULL, e) < 0)
@@ -271,7 +283,7 @@ static int go_on(struct state_save *s, struct err *e)
 	if (s->stopped && qmp_run(&s->qmp, "cont", NULL, e) < 0)
 		return -e->code;
 	s->stopped = false;
-	if (s->held && wake(s->of, s->control_fd, 0, e) < 0)
+	if (s->held && wake(s->of, &s->control, 0, e) < 0)
 		return -e->code;
 	s->held = false;
 	return 0;
@@ -308,23 +320,20 @@ int state_save_close(struct state_save *s, bool stay, struct err *e)
 	ram_save_close(&s->ram);
 	auto_close(&s->changed_fd);
 	auto_close(&s->disk_fd);
-	auto_close(&s->control_fd);
+	control_close(&s->control);
 	auto_close(&s->qmp_fd);
 	return r;
 }
 
 int state_go_on(const struct state_of *of, struct err *e)
 {
-	AUTO_CLOSE int qmp_fd = -1, control_fd = -1;
+	AUTO_CLOSE int qmp_fd = -1;
 	struct qmp q;
 
 	qmp_fd = qmp_reach(of, &q, e);
 	if (qmp_fd < 0 || qmp_run(&q, "cont", NULL, e) < 0)
 		return -e->code;
-	control_fd = control_reach(of, e);
-	if (control_fd < 0)
-		return control_fd;
-	return wake(of, control_fd, 0, e);
+	return reach_and_wake(of, 0, e);
 }
 
 /* --- loading --- */
@@ -367,7 +376,7 @@ static int load_open(const struct state_of *of, struct load *l, struct err *e)
 
 static int load(const struct state_of *of, const struct load *l, struct err *e)
 {
-	AUTO_CLOSE int qmp_fd = -1, control_fd = -1;
+	AUTO_CLOSE int qmp_fd = -1;
 	struct ram_map map;
 	struct qmp q;
 
@@ -378,11 +387,8 @@ static int load(const struct state_of *of, const struct load *l, struct err *e)
 	    ram_load(l->changed_fd, &map, e) < 0 ||
 	    qmp_load_devices(&q, l->devices_fd, e) < 0)
 		return -e->code;
-	control_fd = control_reach(of, e);
-	if (control_fd < 0)
-		return control_fd;
-	return wake(of, control_fd,
-		    strcmp(l->shape.id, of->id) ? GUEST_COPIED : 0, e);
+	return reach_and_wake(
+		of, strcmp(l->shape.id, of->id) ? GUEST_COPIED : 0, e);
 }
 
 int state_load(const struct state_of *of, struct err *e)

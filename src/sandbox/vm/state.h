@@ -19,6 +19,7 @@
 
 #include "base/err.h"
 #include "base/str.h"
+#include "sandbox/vm/control.h"
 #include "sandbox/vm/qmp.h"
 #include "sandbox/vm/ram.h"
 
@@ -44,7 +45,8 @@ struct state_of {
 
 struct state_save {
 	const struct state_of *of;
-	int qmp_fd, control_fd;
+	int qmp_fd;
+	struct control_line control;
 	bool held, stopped;
 	int disk_fd; /* -1: it is not shared in a moment */
 	struct qmp qmp;
