@@ -178,7 +178,7 @@ test('a sandbox that was made may be kept, paused', async () => {
 	const box = (await boxes()).find((b) => !before.has(b.id));
 	await close(client);
 	await eventually('it is paused', async () => (await boxes()).some(
-		(b) => b.id === box.id && b.state === 'paused'));
+		(b) => b.id === box.id && b.state === process.env.PAUSED));
 	await api('DELETE', '/v1/sandboxes/' + box.id);
 });
 

@@ -44,7 +44,7 @@ class Case(harness.Case):
         """What the client is told; more of it in subclasses."""
         return {"E2B_API_URL": self.url, "E2B_SANDBOX_URL": self.url,
                 "E2B_API_KEY": self.key(), "CARREL_URL": self.url,
-                "CARREL_SOCKET": self.i.sock}
+                "CARREL_SOCKET": self.i.sock, "PAUSED": harness.PAUSED}
 
     def run_file(self, file, variant):
         env = {**os.environ, "CARREL_NPM": NPM, **self.environment()}
@@ -71,7 +71,8 @@ class Case(harness.Case):
             self.fail(f"{found[name]}\n{rest}")
 
 
-def cases(file, variants=("",)):
+def cases(file, variants=("",), containers=None):
+    """`containers`: cases that make no sense for microVMs, and why."""
     with open(os.path.join(CLIENTS, file)) as f:
         names = re.findall(r"^test\('([^']+)'", f.read(), re.M)
     assert len(names) == len(set(names)), f"{file}: a name is there twice"
@@ -81,6 +82,8 @@ def cases(file, variants=("",)):
             for name in names:
                 def one(self, name=name, variant=variant):
                     self.check_case(file, variant, name)
+                if name in (containers or {}):
+                    one = harness.container_only(containers[name])(one)
                 words = re.sub(r"\W+", "_", f"{variant} {name}").strip("_")
                 setattr(cls, f"test_{words}", one)
         return cls

@@ -33,6 +33,8 @@ SLOW = 4 if SANITIZED else float(os.environ.get("TEST_SLOW", "1"))
 # "microvm": the sandboxes that tests make without a word about it are of that
 # tier (make test-microvm).
 TIER = os.environ.get("CARREL_TIER", "container")
+# What a pause comes to: what a machine has in memory is kept on disk.
+PAUSED = "suspended" if TIER == "microvm" else "paused"
 if TIER == "microvm":
     SLOW *= 4
 

@@ -1,3 +1,4 @@
+# suite: both
 # suite: npm
 """What sandboxes of the E2B SDKs reach: a small internet, and the client asks
 this file what a program inside gets, and what servers outside saw."""
@@ -86,6 +87,8 @@ class Network(clients.Case):
                         s = w.tls(s, host, ca=w.ca + f.read())
                     with s:
                         r = w.get("/" + path, "GET", [("Host", host)], sock=s)
+            if r.status == 0:
+                raise ConnectionResetError("it ended")
             return {"status": r.status, "denied": r.reason, "text": r.text}
         finally:
             w.close()
@@ -108,7 +111,10 @@ class Network(clients.Case):
         try:
             with w.connect(host, int(port), timeout=10) as s:
                 s.sendall(b"\0hello")
-                return {"text": s.recv(100).decode()[1:]}
+                got = s.recv(100)
+                if not got:
+                    raise ConnectionResetError("it ended")
+                return {"text": got.decode()[1:]}
         finally:
             w.close()
 

@@ -1,3 +1,4 @@
+# suite: both
 # suite: npm
 """States of sandboxes over the E2B SDKs: snapshots, forks, figures, logs."""
 

@@ -1,3 +1,4 @@
+# suite: both
 # suite: sanitized
 """Files over E2B's wire, where no SDK goes: clients that leave, that are slow
 or lie, sandboxes without a sudo or without space."""
@@ -123,6 +124,7 @@ class EnvdFiles(harness.Case):
         self.assertEqual((r.status, r.json["code"]), (400, 400), r)
         self.assertEqual(self.sh("ls"), "d\none\n")
 
+    @harness.container_only("it looks at the agent's processes")
     def test_given_up(self):
         self.sh("echo old > f")
         s = self.start("POST /files?path=f HTTP/1.1")
@@ -254,6 +256,7 @@ class EnvdFiles(harness.Case):
             return len(seen) == 3000
         wait_for("all are told", all_seen, 20 * SLOW)
 
+    @harness.container_only("it looks at the agent's processes")
     def test_ends_with_its_sandbox(self):
         self.watch("/home/user")
         wait_for("it watches", self.workers, 10 * SLOW)
@@ -291,6 +294,7 @@ class EnvdFiles(harness.Case):
         self.assertIn(b"deadline_exceeded", r.body)
         wait_for("nobody watches", lambda: not self.workers(), 10 * SLOW)
 
+    @harness.container_only("it looks at the agent's processes")
     def test_client_leaves(self):
         text = b'{"path": "."}'
         s = self.start("POST /filesystem.Filesystem/WatchDir HTTP/1.1")

@@ -1,3 +1,4 @@
+# suite: both
 # suite: slow
 # suite: interpreter
 # suite: npm

@@ -1,3 +1,4 @@
+# suite: both
 # suite: sanitized
 """MCP at /mcp and over stdio: the transport, sessions, and their sandboxes.
 What the tools do is test_mcp_tools.py's."""
@@ -453,7 +454,7 @@ class Boxes(BoxCase):
         s = mcp.Session(self.i.sock, query="?keep=pause")
         self.run_in(s, "true")
         s.end()
-        self.assertEqual([b["state"] for b in self.boxes()], ["paused"])
+        self.assertEqual([b["state"] for b in self.boxes()], [harness.PAUSED])
 
     def test_wishes_that_cannot_be_had(self):
         s = mcp.Session(self.i.sock, query="?image=no-such")
@@ -553,10 +554,10 @@ class Idle(BoxCase):
             self.assertEqual(s.ask("ping").status, 404)
             mine, = self.i.ids()
             # One in use stays, its sandbox sleeps, and is woken.
-            wait_for("it to be paused", lambda: self.state(mine) == "paused",
-                     20 * SLOW)
+            wait_for("it to be paused", lambda: self.state(mine) ==
+                     harness.PAUSED, 20 * SLOW)
             self.assertEqual(used.call("ping"), {})
-            self.assertEqual(self.state(mine), "paused")
+            self.assertEqual(self.state(mine), harness.PAUSED)
             self.assertIn("back", self.run_in(used, "echo back"))
         used.end()
 

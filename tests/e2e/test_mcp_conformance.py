@@ -1,3 +1,4 @@
+# suite: both
 # suite: npm
 """The official conformance suite of MCP against /mcp."""
 

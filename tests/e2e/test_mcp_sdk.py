@@ -1,3 +1,4 @@
+# suite: both
 # suite: npm
 """The official client of MCP, over Streamable HTTP and over stdio."""
 

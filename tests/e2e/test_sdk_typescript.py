@@ -1,3 +1,4 @@
+# suite: both
 # suite: npm
 """The TypeScript SDK (sdk/typescript): its cases, and its types."""
 
@@ -23,7 +24,11 @@ class Case(clients.Case):
         return {**super().environment(), "CARREL_BIN": self.i.bin}
 
 
-@clients.cases("sdk.test.mjs")
+@clients.cases("sdk.test.mjs", containers={
+    "update and timeout": "a machine's limits do not change",
+    "fork, diff, merge": "a machine's disk is not looked into",
+    "host and images": "a machine's disk is not looked into",
+    "volumes": "a machine has none"})
 class Sdk(Case):
     pass
 
