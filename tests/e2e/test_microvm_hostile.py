@@ -5,6 +5,7 @@ host, the host stays well, others are served, and they are ended or said to be
 ill. What they do is a script that runs as root of their kernel (evil_guest.py).
 """
 
+import os
 import struct
 import subprocess
 import tempfile
@@ -198,19 +199,32 @@ class Itself(Case):
         self.others_are_served()
         self.goes()
 
+    def put_program(self, name, *source, **kw):
+        """A program for its home, which starts with no library."""
+        with tempfile.TemporaryDirectory() as d:
+            subprocess.run(["cc", "-static", "-o", f"{d}/it", *source],
+                           check=True, **kw)
+            with open(f"{d}/it", "rb") as f:
+                r = self.i.api("PUT", f"/v1/sandboxes/{self.vm}/files/content"
+                               f"?path=/home/user/{name}", f.read())
+        self.assertIn(r.status, (200, 201, 204), r)
+        return (f"/busybox cp ${{0%/*}}/{name} /{name}\n"
+                f"/busybox chmod 755 /{name}\n")
+
+    def test_queues(self):
+        """Of its devices, past the drivers: QEMU takes it all. That it did is
+        what the guest's kernel says with its last words."""
+        take = self.put_program("queues", os.path.join(
+            harness.TOP, "tests/e2e/evil_queues.c"))
+        self.turn_evil(self.vm, take + "/queues > /d/kmsg 2>&1 && "
+                       "echo c > /proc/sysrq-trigger")
+        self.ends("sysrq triggered crash")
+
     def test_spins(self):
         """Nothing but a loop ever runs in it."""
-        with tempfile.TemporaryDirectory() as d:
-            subprocess.run(["cc", "-static", "-o", f"{d}/spin", "-x", "c", "-"],
-                           input=SPIN, text=True, check=True)
-            with open(f"{d}/spin", "rb") as f:
-                r = self.i.api("PUT", f"/v1/sandboxes/{self.vm}/files/content"
-                               "?path=/home/user/spin", f.read())
-        self.assertIn(r.status, (200, 201, 204), r)
-        self.turn_evil(self.vm, "echo -1 > /proc/sys/kernel/sched_rt_runtime_us\n"
-                       "/busybox cp ${0%/*}/spin /spin\n"
-                       "/busybox chmod 755 /spin\n"
-                       "/spin")
+        take = self.put_program("spin", "-x", "c", "-", input=SPIN, text=True)
+        self.turn_evil(self.vm, "echo -1 > /proc/sys/kernel/sched_rt_runtime_us\n" +
+                       take + "/spin")
         self.ends("has not answered")
 
     def test_stands_still(self):
