@@ -109,7 +109,8 @@ static bool deaf_once(int listen_fd)
 	int fd, old_fd;
 
 	if (!take(listen_fd, &old_fd, &first) || !take(listen_fd, &fd, &q) ||
-	    first.op != q.op || first.seq == q.seq)
+	    first.op != q.op || first.seq == q.seq ||
+	    q.time_ns - first.time_ns < 1000000000)
 		return false;
 	p.op = q.op;
 	p.seq = first.seq;

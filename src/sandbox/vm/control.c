@@ -122,6 +122,18 @@ static int ask_once(int fd, const struct guest_req *q, uint64_t until_ms,
 	return control_check(q, &p, e);
 }
 
+/* A number that its answer is known by, and the time: each try has its own. */
+static int stamp(struct guest_req *q, struct err *e)
+{
+	struct timespec t;
+
+	if (getrandom(&q->seq, sizeof(q->seq), 0) != sizeof(q->seq))
+		return err_sys(e, "randomness");
+	clock_gettime(CLOCK_REALTIME, &t);
+	q->time_ns = (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+	return 0;
+}
+
 static int ask(struct control_line *l, struct guest_req *q, uint64_t most_ms,
 	       struct err *e)
 {
@@ -131,10 +143,10 @@ static int ask(struct control_line *l, struct guest_req *q, uint64_t most_ms,
 	q->version = GUEST_VERSION;
 	for (;;) {
 		bool last = now + wait >= end;
-		int r;
+		int r = stamp(q, e);
 
-		if (getrandom(&q->seq, sizeof(q->seq), 0) != sizeof(q->seq))
-			return err_sys(e, "randomness");
+		if (r < 0)
+			return r;
 		r = ask_once(l->fd, q, last ? end : now + wait, e);
 		if (r != -ETIMEDOUT || last)
 			return r;
@@ -179,7 +191,6 @@ int control_wake(struct control_line *l, const struct control_name *n,
 		 uint64_t most_ms, struct err *e)
 {
 	struct guest_req q = { .op = GUEST_WAKE, .flags = n->flags };
-	struct timespec t;
 	int r;
 
 	if (str_copy(q.id, sizeof(q.id), n->id) < 0 ||
@@ -187,8 +198,6 @@ int control_wake(struct control_line *l, const struct control_name *n,
 		return err_set(e, EINVAL, "its id or host name is too long");
 	if (getrandom(q.seed, sizeof(q.seed), 0) != sizeof(q.seed))
 		return err_sys(e, "randomness");
-	clock_gettime(CLOCK_REALTIME, &t);
-	q.time_ns = (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 	r = ask(l, &q, most_ms, e);
 	explicit_bzero(&q, sizeof(q));
 	return r;
