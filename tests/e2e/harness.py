@@ -455,14 +455,19 @@ class Instance:
         return read(self.log_path, "")
 
     def pids(self):
-        """Our processes: {program: [pid]}; sandboxes' are in box_pids()."""
+        """Our processes: {program: [pid]}; sandboxes' are in box_pids(). The
+        first of each is the role itself, whatever children it has: the oldest,
+        as numbers begin anew every now and then."""
         found = {}
         for p in filter(str.isdigit, os.listdir("/proc")):
             with contextlib.suppress(OSError):
                 exe = os.readlink(f"/proc/{p}/exe")
                 if exe.startswith(self.bin + "/"):
-                    found.setdefault(os.path.basename(exe), []).append(int(p))
-        return found
+                    stat = read(f"/proc/{p}/stat").rpartition(")")[2].split()
+                    found.setdefault(os.path.basename(exe), []).append(
+                        (int(stat[19]), int(p)))
+        return {name: [p for _, p in sorted(rows)]
+                for name, rows in found.items()}
 
     def box_pids(self):
         """Every process in the control groups of this instance. Not the dead
