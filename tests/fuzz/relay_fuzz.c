@@ -116,7 +116,11 @@ static void client_read(void)
 			     "\r\n\r\n", 4);
 		if (!end)
 			return;
-		assert(strncmp(buf_data(&from_api), "HTTP/1.1 101", 12) == 0);
+		if (strncmp(buf_data(&from_api), "HTTP/1.1 101", 12) != 0) {
+			fprintf(stderr, "not let in: %.*s\n",
+				(int)buf_len(&from_api), buf_data(&from_api));
+			abort();
+		}
 		buf_eat(&from_api, (size_t)(end - buf_data(&from_api)) + 4);
 		upgraded = true;
 	}
