@@ -122,6 +122,21 @@ static int limit_v1(const int fd[3], const struct cgroup_limits *l, bool more,
 	return knob_num(fd[2], "pids.max", l->pids, false, e);
 }
 
+/*
+ * Who may have less than a processor waits longer for one, too: many of them
+ * that come at the same moment, each with little, would have everybody else
+ * stand behind all of them.
+ */
+static int weigh(const struct cgroup_fds *f, const struct cgroup_limits *l,
+		 struct err *e)
+{
+	uint64_t milli = l->cpus_milli < 1000 ? l->cpus_milli : 1000;
+
+	return f->v2 ? knob_num(f->fd[0], "cpu.weight", milli / 10, false, e)
+		     : knob_num(f->fd[1], "cpu.shares", milli * 1024 / 1000,
+				false, e);
+}
+
 int cgroup_limit(const struct cgroup_host *h, unsigned slot,
 		 const struct cgroup_limits *l, struct err *e)
 {
@@ -134,6 +149,8 @@ int cgroup_limit(const struct cgroup_host *h, unsigned slot,
 	if (r < 0)
 		return r;
 	r = f.v2 ? limit_v2(f.fd[0], l, e) : limit_v1(f.fd, l, false, e);
+	if (r == 0 && l->cpus_milli < 1000) /* the others have it so */
+		r = weigh(&f, l, e);
 	cgroup_fds_close(&f);
 	return r;
 }
@@ -305,8 +322,8 @@ int cgroup_resize(const struct cgroup_fds *f, const struct cgroup_limits *from,
 		return 0;
 	if (to->mem_bytes < from->mem_bytes)
 		r = make_room(f, to->mem_bytes, e);
-	if (r < 0)
-		return r;
+	if (r < 0 || weigh(f, to, e) < 0)
+		return -e->code;
 	if (f->v2)
 		return limit_v2(f->fd[0], to, e);
 	r = limit_v1(f->fd, to, to->mem_bytes > from->mem_bytes, e);

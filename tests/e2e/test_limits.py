@@ -2,6 +2,7 @@
 # suite: both
 """Limits: memory, processes, processor, disk, and what is seen inside of them."""
 
+import glob
 import os
 import re
 import subprocess
@@ -84,6 +85,22 @@ class Processor(harness.Case):
         w.close()
         self.assertLess(used / took, 0.6, f"{used:.2f} s in {took:.2f} s")
         self.assertGreater(used / took, 0.1, f"{used:.2f} s in {took:.2f} s")
+
+    @harness.container_only("a machine's limits do not change")
+    def test_weight(self):
+        """Less than a processor is less of a claim to one."""
+        box = self.i.create(cpus=0.25)
+
+        def weights():
+            found = [harness.read(path) for root in harness.cgroup_roots()
+                     for name in ("weight", "shares")
+                     for path in glob.glob(f"{root}{self.i.cgroup}/b[0-9]*/"
+                                           f"cpu.{name}")]
+            return {int(x) for x in found}
+        self.assertTrue(weights() & {25, 256}, weights())
+        r = self.i.api("PATCH", f"/v1/sandboxes/{box}", {"cpus": 2})
+        self.assertEqual(r.status, 200, r)
+        self.assertTrue(weights() <= {100, 1024}, weights())
 
     def test_count_seen_inside(self):
         box = self.i.create(cpus=1)
