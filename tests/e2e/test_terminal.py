@@ -338,6 +338,7 @@ class Terminal(Case):
         time.sleep(0.3)
         s.type("\r")  # bash does it when the line is entered
         s.until("got it\r\n")
+        time.sleep(0.3)  # in its trap, bash may miss it
         s.p.send_signal(signal.SIGHUP)
         self.assertIn(s.end(), (0, 129))  # bash: as if its input had ended
 

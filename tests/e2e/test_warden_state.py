@@ -211,6 +211,8 @@ class Forks(State):
     def test_made_ahead(self):
         box = self.link.launch(self.image)
         self.sh(box, "echo one >/home/user/a")
+        # What another test has left may still be on its way out.
+        wait_for("room", lambda: not self.copies(), 10 * SLOW)
         snap = self.link.snapshot(box, copies=8)[0]
         self.assertEqual(self.copies(), [f"{snap}.{n}" for n in range(8)])
         self.sh(box, "echo two >/home/user/a")
