@@ -3,11 +3,13 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "api/api.h"
 #include "api/audit.h"
 #include "api/proc_log.h"
 #include "api/reply.h"
+#include "base/auto.h"
 #include "base/clock.h"
 
 static void settle(struct sandbox *s);
@@ -17,6 +19,7 @@ void pause_init(struct sandbox *s)
 	list_init(&s->pause.pausers);
 	list_init(&s->pause.wakers);
 	list_init(&s->pause.start.node);
+	s->pause.freezer_fd = -1;
 }
 
 void pause_because(struct pause_cause *to, const char *reason,
@@ -86,6 +89,7 @@ static void awake(struct sandbox *s)
 	struct err e = { 0 };
 
 	s->state = BOX_RUNNING;
+	auto_close(&p->freezer_fd);
 	s->api->metrics.wakes++;
 	/* Not idle, and what it used before is not held against it. */
 	box_touch(s);
@@ -124,11 +128,13 @@ static void on_paused(struct warden_call *c, const struct warden_rep *rep,
 {
 	struct sandbox *s = container_of(c, struct sandbox, pause.call);
 
-	(void)fds;
 	if (is_late(s, "pause", rep))
 		return;
-	if (rep->err.code == 0)
+	if (rep->err.code == 0) {
+		auto_close(&s->pause.freezer_fd);
+		s->pause.freezer_fd = take_fd(&fds[0]);
 		paused(s, rep->use.mem_bytes);
+	}
 	tell(s, &s->pause.pausers, &rep->err);
 	settle(s);
 }
@@ -158,6 +164,30 @@ static void ask(struct sandbox *s, enum warden_op op,
 	warden_req_id(&p->call, op, s->id);
 	warden_ask(&s->api->warden, &p->call,
 		   op == WARDEN_PAUSE ? on_paused : on_awake);
+}
+
+/* Ourselves, if we can: the warden is told behind the answer. */
+static bool thaw(const struct sandbox *s)
+{
+	int fd = s->pause.freezer_fd;
+
+	return fd >= 0 && warden_is_quiet(&s->api->warden) &&
+	       write(fd, "0", 1) == 1;
+}
+
+static void resume(struct sandbox *s, const struct pause_cause *why)
+{
+	const struct err ok = { 0 };
+
+	if (!thaw(s)) {
+		ask(s, WARDEN_RESUME, why);
+		return;
+	}
+	warden_chore_soon(&s->api->warden, WARDEN_RESUME, s->id);
+	s->pause.cause = *why;
+	awake(s);
+	tell(s, &s->pause.wakers, &ok);
+	settle(s);
 }
 
 static const struct pause_cause *first_cause(const struct list *waiters)
@@ -211,7 +241,7 @@ static void settle(struct sandbox *s)
 	if (s->state == BOX_SUSPENDED && !list_empty(&p->wakers))
 		start(s, first_cause(&p->wakers));
 	else if (s->state == BOX_PAUSED && !list_empty(&p->wakers))
-		ask(s, WARDEN_RESUME, first_cause(&p->wakers));
+		resume(s, first_cause(&p->wakers));
 	else if (s->state == BOX_RUNNING && !list_empty(&p->pausers))
 		ask(s, WARDEN_PAUSE, first_cause(&p->pausers));
 }
@@ -299,6 +329,7 @@ int box_usable(struct sandbox *s, const struct identity *who,
 
 void pause_found(struct sandbox *s, bool is_paused)
 {
+	auto_close(&s->pause.freezer_fd);
 	if (s->state == BOX_RUNNING && is_paused) {
 		s->state = BOX_PAUSED;
 		lifetime_asleep(s);
@@ -314,6 +345,7 @@ void pause_found(struct sandbox *s, bool is_paused)
 void pause_moved(struct sandbox *s)
 {
 	warden_cancel(&s->pause.call);
+	auto_close(&s->pause.freezer_fd);
 	settle(s); /* who waits hears of the end of it */
 }
 
@@ -322,6 +354,7 @@ void pause_end(struct sandbox *s)
 	struct err e = { 0 };
 
 	warden_cancel(&s->pause.call);
+	auto_close(&s->pause.freezer_fd);
 	list_del(&s->pause.start.node);
 	err_set(&e, ERR_ENDED, "sandbox %s has ended: %s", s->id, s->reason);
 	tell(s, &s->pause.pausers, &e);

@@ -1,8 +1,10 @@
 /*
  * Pauses: everything inside a sandbox stands still, in memory, until it is
  * resumed. The warden freezes and thaws; what it says is the truth also after
- * a restart of ours. One that is suspended (restart.h) is woken in the same
- * way.
+ * a restart of ours. It leaves us the freezer of what it froze: while nothing
+ * is asked of it that might rely on the pause, a snapshot for one, we thaw
+ * ourselves and tell it behind the answer. One that is suspended (restart.h)
+ * is woken in the same way.
  *
  * Each change has any number of who wait for it, and one request to the
  * warden. A resume that is asked for while a pause is under way follows it,
@@ -47,6 +49,7 @@ struct pause {
 	struct pause_cause cause; /* of what is under way */
 	uint64_t since_ms;        /* wall time; 0: not in this life of ours */
 	uint64_t mem_bytes;       /* that it had then; 0: not known */
+	int freezer_fd;           /* -1: only the warden can thaw it */
 	bool unheard;             /* its agent is to be asked what it runs */
 };
 

@@ -109,6 +109,7 @@ static void link_down(struct warden_link *w, const char *why)
 	w->told = true;
 	io_close(w->loop, &w->io);
 	w->up = w->ready = false;
+	w->unanswered = 0;
 	timer_set(w->loop, &w->retry, w->pause_ms, on_retry);
 	w->pause_ms =
 		w->pause_ms * 2 < PAUSE_MAX_MS ? w->pause_ms * 2 : PAUSE_MAX_MS;
@@ -147,6 +148,7 @@ static void send_call(struct warden_link *w, struct warden_call *c)
 		return;
 	}
 	list_add(&w->sent, &c->node);
+	w->unanswered++;
 	/*
 	 * Broken: heard of in the next turn. Nothing fails inside of
 	 * warden_ask(), where its caller is not ready for it.
@@ -178,15 +180,46 @@ static void send_waiting(struct warden_link *w)
 		timer_del(w->loop, &w->give_up);
 }
 
+static void pass(struct warden_link *w, struct warden_call *c)
+{
+	if (w->ready ? !(w->io.events & EPOLLOUT) : w->up && c->early)
+		send_call(w, c);
+	else
+		wait_in_line(w, c);
+}
+
+static void pass_soon(struct warden_link *w)
+{
+	while (!list_empty(&w->soon)) {
+		struct warden_call *c =
+			container_of(w->soon.next, struct warden_call, node);
+
+		list_del(&c->node);
+		pass(w, c);
+	}
+}
+
+static void on_turn_over(struct deferred *d)
+{
+	struct warden_link *w = container_of(d, struct warden_link, turn_over);
+
+	w->turn_over_set = false;
+	pass_soon(w);
+}
+
 void warden_ask(struct warden_link *w, struct warden_call *c, warden_fn *fn)
 {
 	c->fn = fn;
 	c->busy = true;
 	list_init(&c->node);
-	if (w->ready ? !(w->io.events & EPOLLOUT) : w->up && c->early)
-		send_call(w, c);
-	else
-		wait_in_line(w, c);
+	pass_soon(w);
+	pass(w, c);
+}
+
+bool warden_is_quiet(const struct warden_link *w)
+{
+	return w->ready && w->unanswered == 0 && list_empty(&w->waiting) &&
+	       list_empty(&w->soon);
 }
 
 void warden_cancel(struct warden_call *c)
@@ -219,6 +252,20 @@ void warden_chore(struct warden_link *w, enum warden_op op, const char *id)
 
 	warden_req_id(c, op, id);
 	warden_ask(w, c, on_chore);
+}
+
+void warden_chore_soon(struct warden_link *w, enum warden_op op, const char *id)
+{
+	struct warden_call *c = xcalloc(1, sizeof(*c));
+
+	warden_req_id(c, op, id);
+	c->fn = on_chore;
+	c->busy = true;
+	list_init(&c->node);
+	list_add(&w->soon, &c->node);
+	if (!w->turn_over_set)
+		loop_defer(w->loop, &w->turn_over, on_turn_over);
+	w->turn_over_set = true;
 }
 
 static void on_hello(struct warden_call *c, const struct warden_rep *rep,
@@ -275,6 +322,8 @@ static bool take_message(struct warden_link *w)
 		return false;
 	}
 	rep.err.msg[sizeof(rep.err.msg) - 1] = '\0';
+	if (n == sizeof(rep) && rep.seq != 0 && w->unanswered > 0)
+		w->unanswered--;
 	c = n == sizeof(rep) ? find_sent(w, rep.seq) : NULL;
 	if (n != sizeof(rep) || rep.version != WARDEN_VERSION) {
 		link_down(w, "it speaks another version");
@@ -331,6 +380,7 @@ int warden_start(struct warden_link *w, struct loop *l, const char *run_dir,
 	w->pause_ms = PAUSE_MIN_MS;
 	list_init(&w->waiting);
 	list_init(&w->sent);
+	list_init(&w->soon);
 	if (snprintf(w->path, sizeof(w->path), "%s/roles/warden.sock",
 		     run_dir) >= (int)sizeof(w->path))
 		return err_set(e, ENAMETOOLONG, "run_dir %s is too long",

@@ -48,12 +48,15 @@ struct warden_link {
 	struct loop *loop;
 	char path[108];
 	struct io io;
-	struct list waiting, sent;
+	struct list waiting, sent, soon;
+	struct deferred turn_over;
 	struct timer retry, give_up;
 	struct warden_call hello;
 	uint64_t seq;
+	unsigned unanswered; /* cancelled ones, too */
 	unsigned pause_ms;
 	bool up, ready, told;
+	bool turn_over_set;
 };
 
 int warden_start(struct warden_link *w, struct loop *l, const char *run_dir,
@@ -71,6 +74,14 @@ void warden_ask(struct warden_link *w, struct warden_call *c, warden_fn *fn);
 void warden_cancel(struct warden_call *c);
 /* One call whose failure is only worth a line in the log. */
 void warden_chore(struct warden_link *w, enum warden_op op, const char *id);
+/*
+ * The same at the end of the loop's turn, so that nobody who is to be answered
+ * in this one waits for it. What is asked meanwhile still comes after it.
+ */
+void warden_chore_soon(struct warden_link *w, enum warden_op op,
+		       const char *id);
+/* Nothing that it was asked is under way. */
+bool warden_is_quiet(const struct warden_link *w);
 /*
  * The pipes of a worker that the warden has started: what it is told and what
  * it says. Both have their `fn`, and `to` the events it hears first. Takes the

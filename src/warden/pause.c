@@ -9,7 +9,8 @@
  * out, and what else there is goes to swap where the host has some.
  *
  * A pause is on record before its answer, a resume behind it: who finds a
- * record of a pause asks the freezer, too (record.c).
+ * record of a pause asks the freezer, too (record.c). Who asked for a pause
+ * has its freezer, and may thaw before it asks us to.
  *
  * With PAUSE_USER only the processes of users stand still, for who asked and
  * as long as that connection lives: it is a tool of the api's, not a state.
@@ -67,10 +68,14 @@ static void pause_over(struct turn *t, const struct err *e)
 	struct pause *p = container_of(t, struct pause, turn);
 
 	struct warden_rep rep = { .err = *e };
+	int freezer_fd = -1;
 
-	if (p->on && t->box && e->code == 0)
+	if (p->on && t->box && e->code == 0) {
 		rep.use.mem_bytes = cgroup_mem_bytes(&t->w->cg, t->box->slot);
-	answer_rep(t->wt, &rep, NULL, 0);
+		if (!p->user && !box_is_vm(t->box))
+			freezer_fd = t->box->freezer_fd;
+	}
+	answer_rep(t->wt, &rep, &freezer_fd, freezer_fd >= 0);
 	if (p->unrecorded)
 		record_thaw(t->box);
 	io_close(&t->w->loop, &p->events);

@@ -85,7 +85,10 @@ enum warden_op {
 	 * are answered when it is so, and are no error when it was so. The
 	 * kernel is then asked, behind the answer, to write out and drop what
 	 * memory it can: WARDEN_STAT shows how far it came. `use` of the
-	 * answer to a pause has the memory it had until then.
+	 * answer to a pause has the memory it had until then; a container's
+	 * freezer may come with it. A '0' that is written there is a resume
+	 * already; WARDEN_RESUME then tells of it, before anything else is
+	 * asked for.
 	 */
 	WARDEN_PAUSE,
 	WARDEN_RESUME,

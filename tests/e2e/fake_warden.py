@@ -191,6 +191,7 @@ class FakeWarden:
         self.seen = []      # (op, id)
         self.refuse = {}    # op: (errno, message)
         self.silent = set()  # ops that get no answer
+        self.freezer = None  # a file that comes with a pause
         self.on_import = None
         self.on_view = None  # (ask_fd, say_fd, work) of a worker that looks
         self.ports = {}     # port: where its server really listens
@@ -281,6 +282,8 @@ class FakeWarden:
             if box_id in self.boxes:
                 self.boxes[box_id].paused = op == PAUSE
                 body = struct.pack("<QQ", 0, 2)  # memory
+                if op == PAUSE and self.freezer:
+                    fds = (os.open(self.freezer, os.O_WRONLY | os.O_APPEND),)
             else:
                 code = ESRCH
         elif op == IMAGE_NEXT:

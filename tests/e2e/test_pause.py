@@ -13,7 +13,7 @@ import time
 import fake_warden
 import harness
 import websocket
-from fake_warden import PAUSE, RESUME, Api
+from fake_warden import PAUSE, RESUME, SNAPSHOT, Api
 from harness import SLOW, wait_for
 
 EIO = 5
@@ -96,6 +96,40 @@ class WithoutWarden(Asking, harness.unittest.TestCase):
             entry, = wait_for("the log has it",
                               lambda: self.entries(self.box, kind))
             self.assertEqual(entry["data"]["reason"], "asked")
+
+    def give_freezer(self):
+        path = f"{self.i.dir}/freezer"
+        with open(path, "w"):
+            self.warden.freezer = path
+
+    def test_thaws_without_the_warden(self):
+        """What came with the pause is written to; the warden is told, and
+        before anything else is asked of it."""
+        self.give_freezer()
+        self.warden.silent.add(RESUME)
+        self.pause(self.box)
+        self.assertEqual(harness.read(self.warden.freezer), "")
+        self.assertEqual(self.resume(self.box)["state"], "running")
+        self.assertEqual(harness.read(self.warden.freezer), "0")
+        self.assertEqual(self.pause(self.box)["state"], "paused")
+        self.assertEqual([op for op, _ in self.warden.seen if op in (
+            PAUSE, RESUME)], [PAUSE, RESUME, PAUSE])
+        self.assertEqual(self.metric("wakes_total"), 1)
+
+    def test_thaws_not_under_a_snapshot(self):
+        """What is under way at the warden may rely on the pause."""
+        self.give_freezer()
+        self.pause(self.box)
+        self.warden.silent.add(SNAPSHOT)
+        snapshot = later(lambda: self.i.api(
+            "POST", f"/v1/sandboxes/{self.box}/snapshots", '{"name": "s"}'))
+        wait_for("the warden is asked", lambda: self.asked(SNAPSHOT))
+        self.assertEqual(self.resume(self.box)["state"], "running")
+        self.assertEqual(self.asked(RESUME), 1)
+        self.assertEqual(harness.read(self.warden.freezer), "")
+        self.warden.crash()
+        self.warden.listen()
+        self.assertNotEqual(snapshot.get().status, 201)
 
     def test_bad_requests(self):
         for path, body in (("pause", "[]"), ("pause", '{"disk": 1}'),

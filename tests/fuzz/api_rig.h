@@ -440,8 +440,6 @@ static void set_conf(struct conf *c)
 	snprintf(c->registries, sizeof(c->registries), "r.example");
 	c->spares = 0;
 	c->project_disk = 0;
-	/* No log is taken from us: the spool only grows. */
-	c->audit_spool_bytes = 1ULL << 30;
 }
 
 static void rig_start(void)
@@ -480,6 +478,15 @@ static void rig_start(void)
 	rig_turns(RIG_TURNS);
 }
 
+/* There is no scribe: what waits for one is taken now and then. */
+static void take_log(struct spool_file *f)
+{
+	if (spool_file_bytes(f) < f->size_max / 4)
+		return;
+	if (spool_file_empty(f, f->next) < 0)
+		abort();
+}
+
 /* Everybody leaves; what was made goes, and the sandbox is as it was. */
 static void rig_reset(void)
 {
@@ -502,6 +509,7 @@ static void rig_reset(void)
 	rig_turns(RIG_TURNS);
 	rig_close(&rig.agent);
 	rig_turns(2);
+	take_log(&api.audit.w.spool);
 	assert(api.n_relays == 0);
 	assert(api.http.n_conns == 0 && api.inner.n_conns == 0);
 	s = box_by_id(&api, RIG_BOX);
