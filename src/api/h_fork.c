@@ -1,9 +1,10 @@
 /*
  * POST /v1/sandboxes/{id}/fork: sandboxes that start where another one is.
  *
- * All or none: their rows are one commit, when all of them run. Until then
- * nobody knows them, so a crash of ours leaves what the reconciliation kills;
- * and the first that fails ends the others.
+ * All or none: their rows, and that of the snapshot they start as, are one
+ * commit, when all of them run. Until then nobody knows them, so a crash of
+ * ours leaves what the reconciliation kills; and the first that fails ends the
+ * others.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -112,13 +113,18 @@ static int tell_all(struct fork *f, struct err *e)
 	struct registry *r = &f->api->registry;
 	int rc = f->spec.persist ? registry_begin_durable(r, e)
 				 : registry_begin(r, e);
+	bool fresh = f->from->kind == SNAPSHOT_FORK && !f->from->has_row;
 	unsigned i;
 
 	if (rc < 0)
 		return rc;
+	if (fresh)
+		rc = snapshot_save(f->from, e);
 	for (i = 0; i < f->n && rc == 0; i++)
 		rc = tell_one(f, i, e);
 	rc = registry_end(r, rc, e);
+	if (fresh)
+		f->from->has_row = rc == 0;
 	for (i = 0; i < f->n && rc < 0; i++) {
 		struct sandbox *s = box_by_id(f->api, f->child[i].id);
 

@@ -62,13 +62,17 @@ static void failed(struct snapshot *snap, const struct err *e)
 	}
 }
 
-/* A snapshot that a user was told about survives a loss of power. */
+/*
+ * A snapshot that a user was told about survives a loss of power; where forks
+ * start gets its row with theirs.
+ */
 static int write_row(struct snapshot *snap, struct err *e)
 {
 	struct registry *r = &snap->api->registry;
 	int rc;
 
-	if (snap->kind == SNAPSHOT_TEMP || snap->kind == SNAPSHOT_DISK)
+	if (snap->kind == SNAPSHOT_TEMP || snap->kind == SNAPSHOT_DISK ||
+	    snap->kind == SNAPSHOT_FORK)
 		return 0;
 	if (snap->kind != SNAPSHOT_USER)
 		return snapshot_save(snap, e);

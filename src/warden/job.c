@@ -2,10 +2,14 @@
  * Slow work on the pool in a child of the warden, which has all it needs by
  * inheritance. The child ends with the warden: whatever it was at is found and
  * finished by the next one.
+ *
+ * What it has to say is heard when it is said: its end, of a copy of all our
+ * memory and descriptors, takes longer than some of the work.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -36,52 +40,88 @@ static void __attribute__((noreturn)) job_child(struct job *j, int err_fd)
 	_exit(0);
 }
 
-static void job_ended(struct io *io, uint32_t events)
+/* A child that has nothing left to say. */
+struct ending {
+	struct io pid_io;
+	struct loop *loop;
+	struct deferred gone;
+};
+
+static void ending_free(struct deferred *d)
 {
-	struct job *j = container_of(io, struct job, pid_io);
-	struct err e = { 0 };
+	free(container_of(d, struct ending, gone));
+}
+
+static void ended(struct io *io, uint32_t events)
+{
+	struct ending *d = container_of(io, struct ending, pid_io);
 	siginfo_t si = { 0 };
 
 	(void)events;
-	if (read_full(j->err_fd, &e, sizeof(e)) != (ssize_t)sizeof(e) ||
-	    (j->answer_len > 0 &&
-	     read_full(j->err_fd, j->answer, j->answer_len) !=
-		     (ssize_t)j->answer_len))
-		e = (struct err){ EIO, "the child of the warden died" };
 	waitid(P_PIDFD, (id_t)io->fd, &si, WEXITED);
+	io_close(d->loop, io);
+	loop_defer(d->loop, &d->gone, ending_free);
+}
+
+/* Takes `pid_fd`. */
+static void reap_later(struct loop *l, int pid_fd)
+{
+	struct ending *d = xcalloc(1, sizeof(*d));
+
+	d->loop = l;
+	if (io_add(l, &d->pid_io, pid_fd, EPOLLIN, ended) == 0)
+		return;
+	d->pid_io.fd = pid_fd; /* now, then */
+	ended(&d->pid_io, 0);
+}
+
+static void heard(struct io *io, uint32_t events)
+{
+	struct job *j = container_of(io, struct job, said);
+	struct err e = { 0 };
+
+	(void)events;
+	if (read_full(io->fd, &e, sizeof(e)) != (ssize_t)sizeof(e) ||
+	    (j->answer_len > 0 && read_full(io->fd, j->answer, j->answer_len) !=
+					  (ssize_t)j->answer_len))
+		e = (struct err){ EIO, "the child of the warden died" };
 	io_close(&j->w->loop, io);
-	auto_close(&j->err_fd);
+	reap_later(&j->w->loop, take_fd(&j->pid_fd));
 	j->done(j, &e);
 }
 
 int job_start(struct job *j, struct err *e)
 {
 	struct clone_args a = { .flags = CLONE_PIDFD, .exit_signal = SIGCHLD };
-	int pair[2], pid_fd = -1;
+	int pair[2], pid_fd = -1, r;
 	long pid;
 
 	if (pipe2(pair, O_CLOEXEC) < 0)
 		return err_sys(e, "pipe");
+	/* Whoever cannot be heard is not started. */
+	r = io_add(&j->w->loop, &j->said, pair[0], EPOLLIN, heard);
+	if (r < 0) {
+		close(pair[0]);
+		close(pair[1]);
+		j->said.fd = -1;
+		return err_set(e, -r, "watch a child");
+	}
 	a.pidfd = (uint64_t)(uintptr_t)&pid_fd;
 	pid = syscall(SYS_clone3, &a, sizeof(a));
 	if (pid == 0)
 		job_child(j, pair[1]);
 	close(pair[1]);
-	j->err_fd = pair[0];
 	if (pid < 0) {
-		auto_close(&j->err_fd);
-		return err_sys(e, "start a child");
+		err_sys(e, "start a child");
+		io_close(&j->w->loop, &j->said);
+		return -e->code;
 	}
-	if (io_add(&j->w->loop, &j->pid_io, pid_fd, EPOLLIN, job_ended) < 0) {
-		close(pid_fd);
-		auto_close(&j->err_fd);
-		return err_set(e, EIO, "watch a child");
-	}
+	j->pid_fd = pid_fd;
 	return 0;
 }
 
 void job_kill(const struct job *j)
 {
-	if (j->pid_io.fd >= 0)
-		syscall(SYS_pidfd_send_signal, j->pid_io.fd, SIGKILL, NULL, 0);
+	if (j->pid_fd >= 0)
+		syscall(SYS_pidfd_send_signal, j->pid_fd, SIGKILL, NULL, 0);
 }

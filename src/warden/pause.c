@@ -361,8 +361,8 @@ static int reclaim_start(struct box *b, struct err *e)
 	w->reclaim_job = (struct job){ .w = w,
 				       .work = reclaim_work,
 				       .done = reclaim_done,
-				       .pid_io.fd = -1,
-				       .err_fd = -1 };
+				       .said.fd = -1,
+				       .pid_fd = -1 };
 	r = job_start(&w->reclaim_job, e);
 	if (r < 0) {
 		cgroup_fds_close(&w->reclaim_fds);

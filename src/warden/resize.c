@@ -88,8 +88,8 @@ void box_resize(struct warden *w, const struct resize_spec *to,
 	r->job = (struct job){ .w = w,
 			       .work = resize_work,
 			       .done = resize_done,
-			       .pid_io.fd = -1,
-			       .err_fd = -1 };
+			       .said.fd = -1,
+			       .pid_fd = -1 };
 	r->wt = wt;
 	r->to = *to;
 	r->old = (struct cgroup_limits){ b->spec.mem_bytes, b->spec.cpus_milli,

@@ -399,8 +399,8 @@ void box_snapshot(struct box *b, const struct snapshot_spec *s,
 			       .answer = &t->out,
 			       .answer_len = sizeof(t->out),
 			       .urgent = true,
-			       .pid_io.fd = -1,
-			       .err_fd = -1 };
+			       .said.fd = -1,
+			       .pid_fd = -1 };
 	t->spec = *s;
 	t->group_fd = t->tree_fd = -1;
 	t->of.template_fd = t->of.process_fd = t->of.run_fd = -1;
@@ -474,8 +474,8 @@ int disk_start(struct box *b, struct err *e)
 			       .work = clone_work,
 			       .done = clone_done,
 			       .urgent = true,
-			       .pid_io.fd = -1,
-			       .err_fd = -1 };
+			       .said.fd = -1,
+			       .pid_fd = -1 };
 	c->box = b;
 	c->family = store_reserve(&w->store, 1);
 	r = job_start(&c->job, e);

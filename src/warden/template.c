@@ -335,8 +335,8 @@ static int load(struct template *t, struct err *e)
 			       .work = load_work,
 			       .done = load_done,
 			       .urgent = true,
-			       .pid_io.fd = -1,
-			       .err_fd = -1 };
+			       .said.fd = -1,
+			       .pid_fd = -1 };
 	if (job_start(&t->job, e) < 0) {
 		auto_close(&t->ram_fd);
 		return -e->code;

@@ -403,8 +403,8 @@ int vm_guest_start(struct box *b, struct err *e)
 			       .urgent = true,
 			       .answer = &v->slow_tenths,
 			       .answer_len = sizeof(v->slow_tenths),
-			       .pid_io.fd = -1,
-			       .err_fd = -1 };
+			       .said.fd = -1,
+			       .pid_fd = -1 };
 	v->process_fd = vm_process_open(b, e);
 	if (v->process_fd < 0)
 		return v->process_fd;

@@ -224,8 +224,8 @@ void vm_go_on(struct box *b)
 			       .work = wake_work,
 			       .done = wake_done,
 			       .urgent = true,
-			       .pid_io.fd = -1,
-			       .err_fd = -1 };
+			       .said.fd = -1,
+			       .pid_fd = -1 };
 	k->turn.start = wake_start;
 	k->turn.over = wake_over;
 	turn_take(b, &k->turn, NULL);

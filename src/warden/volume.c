@@ -64,8 +64,8 @@ void volume_new(struct warden *w, const struct volume_spec *s,
 			       .work = sync_work,
 			       .done = sync_done,
 			       .urgent = true,
-			       .pid_io.fd = -1,
-			       .err_fd = -1 };
+			       .said.fd = -1,
+			       .pid_fd = -1 };
 	m->wt = wt;
 	memcpy(m->id, s->id, ID_CAP);
 	if (job_start(&m->job, &e) < 0)

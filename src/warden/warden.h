@@ -153,8 +153,8 @@ struct job {
 	void *answer;
 	size_t answer_len;
 	bool urgent; /* somebody waits for it: as important as we are */
-	struct io pid_io;
-	int err_fd;
+	struct io said;
+	int pid_fd;
 };
 
 enum { WORKER_FDS_MAX = 8 };
