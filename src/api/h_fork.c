@@ -111,11 +111,14 @@ static int tell_one(struct fork *f, unsigned i, struct err *e)
 static int tell_all(struct fork *f, struct err *e)
 {
 	struct registry *r = &f->api->registry;
-	int rc = f->spec.persist ? registry_begin_durable(r, e)
-				 : registry_begin(r, e);
 	bool fresh = f->from->kind == SNAPSHOT_FORK && !f->from->has_row;
 	unsigned i;
+	int rc;
 
+	if (fresh && snapshot_save_base(f->from, e) < 0)
+		return -e->code;
+	rc = f->spec.persist ? registry_begin_durable(r, e)
+			     : registry_begin(r, e);
 	if (rc < 0)
 		return rc;
 	if (fresh)

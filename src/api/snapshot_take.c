@@ -74,6 +74,8 @@ static int write_row(struct snapshot *snap, struct err *e)
 	if (snap->kind == SNAPSHOT_TEMP || snap->kind == SNAPSHOT_DISK ||
 	    snap->kind == SNAPSHOT_FORK)
 		return 0;
+	if (snapshot_save_base(snap, e) < 0)
+		return -e->code;
 	if (snap->kind != SNAPSHOT_USER)
 		return snapshot_save(snap, e);
 	rc = registry_begin_durable(r, e);

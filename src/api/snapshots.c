@@ -212,6 +212,17 @@ int snapshot_save(struct snapshot *snap, struct err *e)
 	return r;
 }
 
+int snapshot_save_base(const struct snapshot *snap, struct err *e)
+{
+	struct snapshot *base = snapshot_by_id(snap->api, snap->base);
+
+	if (!base || base->kind != SNAPSHOT_FORK || base->has_row)
+		return 0;
+	if (snapshot_save_base(base, e) < 0)
+		return -e->code;
+	return snapshot_save(base, e);
+}
+
 static void forget_row(struct snapshot *snap)
 {
 	struct err e = { 0 };

@@ -130,8 +130,8 @@ struct snapshot_ask {
 /*
  * Of a sandbox that runs or is paused. `done` is called once, later: with the
  * snapshot, which is held (snapshot_release() is the caller's), or with NULL
- * and why. It has a row then, unless it is a TEMP or a DISK, whose row is the
- * caller's. Those of one sandbox are taken one after the other.
+ * and why. It has a row then, unless it is a TEMP, or a FORK or a DISK, whose
+ * row is the caller's. Those of one sandbox are taken one after the other.
  */
 int snapshot_take(struct snapshot_take *t, struct sandbox *s,
 		  const struct snapshot_ask *ask,
@@ -155,6 +155,8 @@ struct snapshot *snapshot_new(struct api *a, const char *id,
 void snapshot_describe(struct snapshot *snap, const struct sandbox *s);
 /* Writes its row, or changes it. */
 int snapshot_save(struct snapshot *snap, struct err *e) MUST_CHECK;
+/* A row names its base: one of a fork that is not over yet has none so far. */
+int snapshot_save_base(const struct snapshot *snap, struct err *e) MUST_CHECK;
 /* Goes, if nobody needs it. */
 void snapshot_settle(struct snapshot *snap);
 void snapshots_settle(struct api *a);

@@ -209,6 +209,18 @@ static int freeze(struct pause *p, struct err *e)
 	return 0;
 }
 
+bool box_is_paused(struct box *b)
+{
+	if (!b->paused || b->turn || box_is_vm(b) ||
+	    !cgroup_goes_on(&b->w->cg, b->slot))
+		return b->paused;
+	b->paused = false;
+	auto_close(&b->freezer_fd);
+	reclaim_stop(b);
+	record_thaw(b);
+	return false;
+}
+
 static int thaw(struct pause *p, struct err *e)
 {
 	struct box *b = p->turn.box;

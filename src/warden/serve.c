@@ -190,7 +190,7 @@ static void do_next(struct warden *w, struct warden_req *q, struct waiter *wt)
 		}
 	if (best)
 		rep.launch = best->spec;
-	if (best && best->paused)
+	if (best && box_is_paused(best))
 		rep.launch.flags |= LAUNCH_PAUSED;
 	if (!best)
 		err_set(&rep.err, ENOENT, "no more sandboxes");

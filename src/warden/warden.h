@@ -409,6 +409,9 @@ void turns_drop(struct box *b);
 void box_pause(struct box *b, bool on, bool user, struct waiter *wt);
 /* It goes on, or its user processes do; now, or as soon as that is possible. */
 void box_thaw(struct box *b, bool user);
+/* Is it paused? Whoever had its freezer may have thawed it, and not lived to
+ * tell us. */
+bool box_is_paused(struct box *b);
 /* `owner` is going: what stands still for it goes on. */
 void pauses_orphan(struct warden *w, const struct conn *owner);
 void reclaim_soon(struct box *b);

@@ -2,6 +2,7 @@
 """Pause and resume, requests that wake a paused sandbox, and idle ones."""
 
 import functools
+import glob
 import json
 import os
 import random
@@ -785,6 +786,29 @@ class Real(Asking, harness.Case):
         self.assertEqual(self.state(box), "running")
         self.assertEqual(self.i.sh(box, "echo on").out, "on\n")
         self.assertTrue(on_record())
+
+    def frozen(self):
+        """Freezers of sandboxes that stand still."""
+        return {path for root in harness.cgroup_roots()
+                for path in glob.glob(f"{root}{self.i.cgroup}/b*/cgroup.freeze")
+                if harness.read(path) == "1\n"}
+
+    def test_the_api_dies_behind_a_thaw(self):
+        """It has let the sandbox go on and did not live to say so: it is not
+        paused for ever, and who asks for a pause gets one."""
+        box = self.i.create()
+        others = self.frozen()
+        self.pause(box)
+        freezer, = self.frozen() - others
+        with open(freezer, "w") as f:
+            f.write("0")
+        self.i.kill_role("carrel-api")
+        self.i.wait_ready()
+        wait_for("it is known", lambda: self.state(box) == "running")
+        self.pause(box)
+        self.assertEqual(self.frozen() - others, {freezer})
+        self.resume(box)
+        self.assertEqual(self.frozen() - others, set())
 
     def test_rm(self):
         boxes = [self.i.create() for _ in range(3)]
