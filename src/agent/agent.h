@@ -72,6 +72,9 @@ struct stream {
 	struct io io;
 	struct proc *proc;
 	struct paced paced;
+	struct timer gather; /* it is read again then */
+	uint64_t small_ms;   /* when the last small read was */
+	uint64_t n_small;    /* of them, less one for each ms since then */
 	struct ring ring;
 	uint64_t end;       /* bytes so far */
 	uint64_t held_from; /* what lost clients had, while they are awaited */

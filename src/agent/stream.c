@@ -4,6 +4,10 @@
  * again, finds the last of them. What the slowest reader has not acknowledged
  * is not overwritten: the ring is then not read into, and the writer waits, as
  * it would for a slow terminal.
+ *
+ * Each read wakes the api and a client. A writer of small pieces, one right
+ * behind the other, would keep all of us busy with next to nothing: it gets one
+ * read in a millisecond, and what came until then goes together.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -12,8 +16,14 @@
 #include <unistd.h>
 
 #include "agent/agent.h"
+#include "base/clock.h"
 
-enum { PIPE_BYTES = 64 * 1024 };
+enum {
+	PIPE_BYTES = 64 * 1024,
+	SMALL_BYTES = 16 * 1024, /* less than that is a small read */
+	SMALL_READS = 8,         /* right behind each other */
+	GATHER_MS = 1,
+};
 
 /* The channels of its process have something to send. */
 static void make_ready(struct stream *s)
@@ -57,10 +67,17 @@ static size_t stream_room(const struct stream *s)
 	return WIRE_WINDOW - (size_t)(s->end - stream_floor(s));
 }
 
+/* Neither for its time nor for its turn. */
+static void stop_waiting(struct stream *s)
+{
+	timer_del(&s->proc->agent->loop, &s->gather);
+	list_del(&s->paced.node);
+}
+
 static void stream_end(struct stream *s)
 {
 	io_close(&s->proc->agent->loop, &s->io);
-	list_del(&s->paced.node);
+	stop_waiting(s);
 	s->eof = true;
 	ring_shrink(&s->ring, s->end);
 	make_ready(s);
@@ -99,6 +116,25 @@ static void grow_pipe(struct stream *s, ssize_t n)
 		return;
 }
 
+static void on_gathered(struct timer *t)
+{
+	stream_resume(container_of(t, struct stream, gather));
+}
+
+/* Of what was just read: is it one small piece too many? */
+static bool is_dribble(struct stream *s, ssize_t n)
+{
+	uint64_t now, passed;
+
+	if (n >= SMALL_BYTES)
+		return false;
+	now = clock_boot_ms();
+	passed = now - s->small_ms;
+	s->small_ms = now;
+	s->n_small -= passed < s->n_small ? passed : s->n_small;
+	return ++s->n_small > SMALL_READS;
+}
+
 static void stream_readable(struct io *io, uint32_t events)
 {
 	struct stream *s = container_of(io, struct stream, io);
@@ -118,6 +154,10 @@ static void stream_readable(struct io *io, uint32_t events)
 	if (n > 0) {
 		grow_pipe(s, n);
 		make_ready(s);
+		if (!is_idle && is_dribble(s, n)) {
+			io_del(&a->loop, io);
+			timer_set(&a->loop, &s->gather, GATHER_MS, on_gathered);
+		}
 	} else if (n == -ENOBUFS) {
 		/* Not io_set(0): a hang-up would be told over and over. */
 		io_del(&a->loop, io);
@@ -143,7 +183,7 @@ int stream_open(struct stream *s, uint8_t number)
 void stream_done(struct stream *s)
 {
 	io_close(&s->proc->agent->loop, &s->io);
-	list_del(&s->paced.node);
+	stop_waiting(s);
 	ring_free(&s->ring);
 }
 
@@ -171,6 +211,7 @@ void stream_drain(struct stream *s)
 
 	if (s->eof)
 		return;
+	timer_del(&a->loop, &s->gather);
 	set_stop(s);
 	do
 		n = stream_fill(s);
@@ -192,7 +233,8 @@ void stream_resume(struct stream *s)
 {
 	struct agent *a = s->proc->agent;
 
-	if (s->io.fd < 0 || s->io.armed || stream_room(s) == 0)
+	if (s->io.fd < 0 || s->io.armed || s->gather.slot ||
+	    stream_room(s) == 0)
 		return;
 	list_del(&s->paced.node);
 	if (s->proc->state == PROC_EXITED)

@@ -27,6 +27,7 @@
 #include "base/opt.h"
 #include "base/privs.h"
 #include "base/product.h"
+#include "base/slice.h"
 
 enum {
 	PAUSE_MIN_MS = 50,
@@ -328,5 +329,8 @@ int main(int argc, char **argv)
 	lock_run_dir(&c);
 	if (privs_limit(CAPS, &e) < 0)
 		die("%s", e.msg);
+	/* The roles', and that of sandboxes, which are born from one. */
+	if (slice_short(&e) < 0)
+		log_warn("%s, so a busy host answers late", e.msg);
 	return supervise(&c, conf_path);
 }

@@ -39,6 +39,10 @@ struct cgroup_limits {
 	uint64_t mem_bytes, cpus_milli, pids;
 };
 
+/* A whole processor. Who has less waits longer for one: in weight, and with
+ * the time slice of everybody (base/slice.h). */
+enum { CGROUP_CPU_MILLI = 1000 };
+
 /* Finds the hierarchies and makes our parent group in each. */
 int cgroup_host_open(struct cgroup_host *h, const struct conf *c,
 		     struct err *e) MUST_CHECK;

@@ -130,11 +130,13 @@ static int limit_v1(const int fd[3], const struct cgroup_limits *l, bool more,
 static int weigh(const struct cgroup_fds *f, const struct cgroup_limits *l,
 		 struct err *e)
 {
-	uint64_t milli = l->cpus_milli < 1000 ? l->cpus_milli : 1000;
+	uint64_t milli = l->cpus_milli < CGROUP_CPU_MILLI ? l->cpus_milli
+							  : CGROUP_CPU_MILLI;
 
-	return f->v2 ? knob_num(f->fd[0], "cpu.weight", milli / 10, false, e)
-		     : knob_num(f->fd[1], "cpu.shares", milli * 1024 / 1000,
-				false, e);
+	return f->v2 ? knob_num(f->fd[0], "cpu.weight",
+				milli * 100 / CGROUP_CPU_MILLI, false, e)
+		     : knob_num(f->fd[1], "cpu.shares",
+				milli * 1024 / CGROUP_CPU_MILLI, false, e);
 }
 
 int cgroup_limit(const struct cgroup_host *h, unsigned slot,
@@ -149,7 +151,8 @@ int cgroup_limit(const struct cgroup_host *h, unsigned slot,
 	if (r < 0)
 		return r;
 	r = f.v2 ? limit_v2(f.fd[0], l, e) : limit_v1(f.fd, l, false, e);
-	if (r == 0 && l->cpus_milli < 1000) /* the others have it so */
+	if (r == 0 &&
+	    l->cpus_milli < CGROUP_CPU_MILLI) /* the others have it so */
 		r = weigh(&f, l, e);
 	cgroup_fds_close(&f);
 	return r;

@@ -3,8 +3,10 @@ its limits, do to the 50 others. Windows with and without the attackers take
 turns, so that what else the machine does falls on both."""
 
 import contextlib
+import ctypes
 import os
 import socket
+import struct
 import subprocess
 import time
 
@@ -59,6 +61,15 @@ class Asker:
 def percentile(took, p):
     took = sorted(took)
     return took[min(len(took) - 1, int(len(took) * p))]
+
+
+def short_slice(ns=200_000):
+    """We have the time slice of the roles (base/slice.h): what is measured is
+    not how long we ourselves wait for a processor."""
+    size, normal, sched_setattr = 48, 0, 314
+    attr = struct.pack("<IIQiIQQQ", size, normal, 0, 0, 0, ns, 0, 0)
+    if ctypes.CDLL(None).syscall(sched_setattr, 0, attr, 0) < 0:
+        raise AssertionError("no time slice for us")
 
 
 CPU = "/sys/fs/cgroup/cpu"
@@ -164,6 +175,7 @@ class Neighbours:
                 with foremost(i) as why_not:
                     if why_not:
                         self.say(f"  SKIPPED coming first: {why_not}")
+                    short_slice()
                     idle, attacked = self.measure(i, askers, attackers)
                 self.report(i, idle, attacked, attackers)
                 # What they still have to write may take its time.

@@ -2,9 +2,11 @@
 # suite: both
 """Limits: memory, processes, processor, disk, and what is seen inside of them."""
 
+import ctypes
 import glob
 import os
 import re
+import struct
 import subprocess
 import time
 import unittest
@@ -15,6 +17,15 @@ from harness import SLOW
 MIB = 1 << 20
 # What a machine has beside its sandbox's memory: docs/limits.md.
 MACHINE = (64 + 192) * MIB if harness.TIER == "microvm" else 0
+
+
+def slices(pids):
+    """Time slices, in nanoseconds, of those that are still there."""
+    attr = ctypes.create_string_buffer(48)
+    sched_getattr = 315
+    return {struct.unpack_from("<Q", attr, 24)[0] for pid in pids
+            if ctypes.CDLL(None).syscall(sched_getattr, pid, attr, len(attr),
+                                         0) == 0}
 
 
 class Memory(harness.Case):
@@ -101,6 +112,23 @@ class Processor(harness.Case):
         r = self.i.api("PATCH", f"/v1/sandboxes/{box}", {"cpus": 2})
         self.assertEqual(r.status, 200, r)
         self.assertTrue(weights() <= {100, 1024}, weights())
+
+    @harness.container_only("a machine's processes are not the host's")
+    def test_slice(self):
+        """Roles and sandboxes run when they wake up; those that have less
+        than a processor when the others have had their slice."""
+        release = tuple(map(int, os.uname().release.split(".")[:2]))
+        if release < (6, 12):
+            self.skipTest("this kernel has one time slice for everybody")
+        common, = slices([1])
+        ours, = slices(pid for pids in self.i.pids().values() for pid in pids)
+        self.assertLess(ours, common)
+        for cpus, ns in ((1, ours), (0.25, common)):
+            before = set(self.i.box_pids())
+            self.i.create(cpus=cpus)
+            # What helped with its making is the warden's, and goes.
+            harness.wait_for(f"a slice of {ns} ns", lambda: slices(
+                set(self.i.box_pids()) - before) == {ns}, 5 * SLOW)
 
     def test_count_seen_inside(self):
         box = self.i.create(cpus=1)

@@ -971,6 +971,19 @@ class Many(harness.Case):
             self.assertEqual((code, len(out)), (0, self.SIZE))
             x.close()
 
+    def test_small_pieces_go_together(self):
+        """Of 100,000 writes not each is a frame: after the first ones there
+        is about one in a millisecond."""
+        x = self.i.exec_wire(self.box, 60 * SLOW)
+        pieces = []
+        began = time.monotonic()
+        x.spawn(["dd", "if=/dev/zero", "bs=16", "count=100000"])
+        code, _, _ = x.finish(sink=pieces.append)
+        took_ms = (time.monotonic() - began) * 1e3
+        x.close()
+        self.assertEqual((code, sum(map(len, pieces))), (0, 1600000))
+        self.assertLess(len(pieces), 50 + 3 * took_ms)
+
     def test_channels(self):
         """All on one connection; none ends before all have started."""
         x = self.i.exec_wire(self.box, 60 * SLOW)

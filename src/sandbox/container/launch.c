@@ -42,6 +42,7 @@
 
 #include "base/auto.h"
 #include "base/fd.h"
+#include "base/slice.h"
 #include "sandbox/container/clone.h"
 #include "sandbox/container/steps.h"
 #include "sandbox/walls.h"
@@ -150,7 +151,8 @@ int step_limits(struct launch_ctx *l, struct err *e)
 {
 	const struct rlimit no_core = { 1, 1 };
 
-	(void)l;
+	if (l->spec->cpus_milli < CGROUP_CPU_MILLI && slice_common(e) < 0)
+		return -e->code;
 	/* 1, not 0: a core_pattern with a pipe runs its helper, as the host's
 	 * root, even at 0; at 1 the kernel refuses. */
 	if (WALL(RLIMITS) && setrlimit(RLIMIT_CORE, &no_core) < 0)

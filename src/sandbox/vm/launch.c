@@ -23,6 +23,7 @@
 
 #include "base/auto.h"
 #include "base/fd.h"
+#include "base/slice.h"
 #include "qemu/track.h"
 #include "sandbox/container/clone.h"
 #include "sandbox/mount.h"
@@ -234,7 +235,8 @@ static int step_limits(struct ctx *c, struct err *e)
 	};
 	size_t i;
 
-	(void)c;
+	if (c->spec->cpus_milli < CGROUP_CPU_MILLI && slice_common(e) < 0)
+		return -e->code;
 	for (i = 0; i < ARRAY_LEN(limits); i++) {
 		const struct rlimit to = { limits[i].most, limits[i].most };
 
