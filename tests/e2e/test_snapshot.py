@@ -1,4 +1,5 @@
 
+import itertools
 import json
 import sqlite3
 import struct
@@ -395,6 +396,37 @@ class Forks(Case):
         self.assertEqual(len(self.w.snapshots), 1)
         self.a.rm(box)
         harness.wait_for("nothing is left", lambda: not self.w.snapshots)
+
+    def test_a_snapshot_of_one_that_is_not_told_yet(self):
+        """A fork that is given up: what was taken of a child of it still
+        knows where that one started, also after a restart."""
+        launches = itertools.count()
+
+        class AllButOne:
+            def __contains__(self, op):
+                return op == LAUNCH and next(launches) > 0
+        self.w.silent = AllButOne()
+        c = harness.UnixHTTP(self.a.sock, 60)
+        c.request("POST", "/v1/sandboxes/work/fork", '{"count": 2}',
+                  {"Content-Type": "application/json"})
+        child, = harness.wait_for("one runs", lambda: [
+            b for b in self.w.boxes.keys() - {self.box} if self.a.api(
+                "GET", f"/v1/sandboxes/{b}").json.get("state") == "running"])
+        snap = self.snapshot(child, "s")["id"]
+        start, = self.w.snapshots.keys() - {snap}
+        c.close()
+        harness.wait_for("it is given up", lambda: child not in self.w.boxes)
+        self.w.silent = set()
+        self.restart()
+        self.assertEqual(self.names(), ["s"])
+        self.assertEqual(self.w.snapshots.keys(), {start, snap})
+        self.a.kill()
+        with sqlite3.connect(f"{self.a.state_dir}/registry/registry.db") as db:
+            rows = db.execute("SELECT base FROM snapshots WHERE id = ?", (
+                snap,)).fetchall()
+        db.close()
+        self.a.start()
+        self.assertEqual(rows, [(start,)])
 
     def test_tree(self):
         snap = self.snapshot("work", "base")["id"]
