@@ -121,12 +121,13 @@ static void on_gathered(struct timer *t)
 	stream_resume(container_of(t, struct stream, gather));
 }
 
-/* Of what was just read: is it one small piece too many? */
-static bool is_dribble(struct stream *s, ssize_t n)
+/* Of `n` that were just read into `room`: is it one small piece too many? What
+ * filled the room may have been cut out of a large one. */
+static bool is_dribble(struct stream *s, ssize_t n, size_t room)
 {
 	uint64_t now, passed;
 
-	if (n >= SMALL_BYTES)
+	if (n >= SMALL_BYTES || (size_t)n == room)
 		return false;
 	now = clock_boot_ms();
 	passed = now - s->small_ms;
@@ -140,6 +141,7 @@ static void stream_readable(struct io *io, uint32_t events)
 	struct stream *s = container_of(io, struct stream, io);
 	struct agent *a = s->proc->agent;
 	bool is_idle = is_free(s);
+	size_t room = stream_room(s);
 	ssize_t n = -ENOBUFS;
 
 	(void)events;
@@ -154,7 +156,7 @@ static void stream_readable(struct io *io, uint32_t events)
 	if (n > 0) {
 		grow_pipe(s, n);
 		make_ready(s);
-		if (!is_idle && is_dribble(s, n)) {
+		if (!is_idle && is_dribble(s, n, room)) {
 			io_del(&a->loop, io);
 			timer_set(&a->loop, &s->gather, GATHER_MS, on_gathered);
 		}
