@@ -68,10 +68,7 @@ class Kernel:
                   "execution_count": self.count})
         nonce = secrets.token_hex(16)
         ask = json.dumps({"code": code, "env": env}).encode()
-        os.write(self.code, f"{len(ask)} {nonce}\n".encode())
-        view = memoryview(ask)
-        while view:
-            view = view[os.write(self.code, view):]
+        self.give(f"{len(ask)} {nonce}\n".encode() + ask)
         if self.pass_output(b"\0" + nonce.encode(), out):
             self.pass_reply(out)
         else:
@@ -81,14 +78,20 @@ class Kernel:
                       "value": "the interpreter ended; its state is lost",
                       "traceback": ""})
 
+    def give(self, ask):
+        view = memoryview(ask)
+        try:
+            while view:
+                view = view[os.write(self.code, view):]
+        except BrokenPipeError:
+            pass  # it has ended meanwhile: its output says so, too
+
     def pass_output(self, end, out):
         """What the code writes, until it is done; False: it is gone."""
         names = {self.process.stdout: "stdout", self.process.stderr: "stderr"}
         held = {f: b"" for f in names}
         while held:
-            ready = select.select(list(held), [], [], 0.5)[0]
-            self.lose_patience()
-            for f in ready:
+            for f in select.select(list(held), [], [], 0.5)[0]:
                 piece = os.read(f.fileno(), 65536)
                 held[f] += piece
                 text, done = split(held[f], end, not piece)
@@ -100,6 +103,8 @@ class Kernel:
                     del held[f]
                 if not piece:
                     return False
+            if held:
+                self.lose_patience()
         return True
 
     def lose_patience(self):
