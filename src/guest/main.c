@@ -113,20 +113,6 @@ static int make_part(struct guest *g, struct err *e)
 	return cgroup_limit(&g->cg, g->part.slot, &limits, e);
 }
 
-/* The child's error, or an end of file: then the agent runs. */
-static int await_agent(const struct guest *g, struct err *e)
-{
-	struct err told = { 0 };
-	ssize_t n = read(g->box.talk_fd, &told, sizeof(told));
-
-	if (n == 0)
-		return 0;
-	if (n != (ssize_t)sizeof(told) || told.code == 0)
-		return err_set(e, EIO, "the launch ended without a word");
-	*e = told;
-	return -e->code;
-}
-
 static int launch(struct guest *g, struct err *e)
 {
 	int r;
@@ -141,7 +127,7 @@ static int launch(struct guest *g, struct err *e)
 		return -e->code;
 	auto_close(&g->listen_fd);
 	part_dismiss(&g->part);
-	return await_agent(g, e);
+	return launch_hear(g->box.talk_fd, &g->part, e) < 0 ? -e->code : 0;
 }
 
 static const struct step {

@@ -28,7 +28,7 @@
 #include "warden/vm.h"
 #include "warden/warden.h"
 
-enum { RETRY_MS = 2, SHORT_MS = 200 };
+enum { RETRY_MS = 2, SHORT_MS = 200, LATER_MS = 3 };
 
 /* Ids are random letters; the first two are as good as any hash. */
 static struct list *bucket(struct warden *w, const char *id)
@@ -238,12 +238,16 @@ static void try_clean(struct timer *t)
 		box_clean(b);
 }
 
+static void launch_told(struct io *io, uint32_t events);
+
 static void pid_ended(struct io *io, uint32_t events)
 {
 	struct box *b = container_of(io, struct box, pid_io);
 	siginfo_t si = { 0 };
 
 	(void)events;
+	if (b->talk_io.fd >= 0) /* its last words, unheard yet */
+		launch_told(&b->talk_io, 0);
 	/* Fails for an adopted one, whose parent is someone else: fine. */
 	waitid(P_PIDFD, (id_t)io->fd, &si, WEXITED);
 	io_close(&b->w->loop, io);
@@ -289,6 +293,7 @@ void box_end(struct box *b, struct waiter *wt)
 		b->last.use.mem_bytes = cgroup_mem_bytes(&b->w->cg, b->slot);
 		b->state = BOX_ENDING;
 		io_close(&b->w->loop, &b->talk_io);
+		timer_del(&b->w->loop, &b->later);
 		part_close(&b->part);
 		auto_close(&b->listen_fd);
 		kill_processes(b);
@@ -376,24 +381,48 @@ static void launch_ran(struct box *b)
 		launch_failed(b, &e);
 }
 
-/* The child's error, or an end of file: then the agent runs, or QEMU. */
+/* The child has hung up: because it failed, or because its program runs. */
 static void launch_told(struct io *io, uint32_t events)
 {
 	struct box *b = container_of(io, struct box, talk_io);
 	struct err e = { 0 };
-	ssize_t n = read(io->fd, &e, sizeof(e));
+	int word;
 
 	(void)events;
+	do
+		word = launch_hear(io->fd, &b->part, &e);
+	while (word == LAUNCH_NET);
+	timer_del(&b->w->loop, &b->later);
 	io_close(&b->w->loop, io);
-	if (n == 0) {
+	if (word == LAUNCH_RAN) {
 		launch_ran(b);
 		return;
 	}
-	if (n != (ssize_t)sizeof(e) || e.code == 0)
-		e = (struct err){ EIO, "the launch ended without a word" };
-	e.msg[sizeof(e.msg) - 1] = '\0';
 	log_err("sandbox=%s launch: %s", b->spec.id, e.msg);
 	launch_failed(b, &e);
+}
+
+static void listen_to_child(struct timer *t)
+{
+	struct box *b = container_of(t, struct box, later);
+	struct io *io = &b->talk_io;
+	struct err e = { 0 };
+	int r = io_add(&b->w->loop, io, io->fd, 0, launch_told);
+
+	if (r == 0)
+		return;
+	err_set(&e, -r, "watch the launch: %s", strerror(-r));
+	launch_failed(b, &e);
+}
+
+/* Nobody waits for it, and the processor that it needs now may be the one that
+ * we would take to hear that it runs. */
+static void listen_later(struct box *b)
+{
+	if (b->talk_io.fd < 0)
+		return;
+	io_del(&b->w->loop, &b->talk_io);
+	timer_set(&b->w->loop, &b->later, LATER_MS, listen_to_child);
 }
 
 /* The socket that the agent will listen on; connections wait in it already */
@@ -453,7 +482,7 @@ int box_begun(struct box *b, pid_t pid, int pid_fd, int talk_fd, struct err *e)
 	int r;
 
 	b->pid = pid;
-	r = io_add(&b->w->loop, &b->talk_io, talk_fd, EPOLLIN, launch_told);
+	r = io_add(&b->w->loop, &b->talk_io, talk_fd, 0, launch_told);
 	if (r == 0)
 		r = box_watch(b, pid_fd);
 	else
@@ -484,52 +513,78 @@ static int go(struct box *b, struct err *e)
 	auto_close(&b->listen_fd);
 	if (r < 0)
 		return r;
-	if (b->spec.flags & LAUNCH_EARLY)
+	if (b->spec.flags & LAUNCH_EARLY) {
+		listen_later(b);
 		answer_early(
 			container_of(b->waiters.next, struct waiter, node));
+	}
 	part_dismiss(&b->part);
 	return 0;
 }
 
-/*
- * The child is started as early as its group can take it, and the helper of an
- * unfinished part right after: both work while the volume is made. A disk that
- * is a copy takes longest of all and comes first. A VM has no child before
- * all is there: it builds nothing.
- */
-static int start(struct box *b, struct err *e)
+/* Of all that a part may still lack: the groups, then its namespaces. */
+static int finish_part(struct box *b, const struct cgroup_limits *limits,
+		       struct err *e)
 {
 	struct warden *w = b->w;
+
+	/* The groups of v2 are whole when the part is. */
+	if (!w->cg.v2 && cgroup_limit(&w->cg, b->slot, limits, e) < 0)
+		return -e->code;
+	if (b->part.unfinished &&
+	    part_finish(&w->cg, w->launch.proc_fd, &b->part, e) < 0)
+		return -e->code;
+	if (w->cg.v2 && cgroup_limit(&w->cg, b->slot, limits, e) < 0)
+		return -e->code;
+	return 0;
+}
+
+/*
+ * The child is started as early as its group can take it: it has most to do,
+ * and works while groups and volume are made. So does the helper of a part that
+ * is not finished, but on v2, where the child has to wait for it. A VM has no
+ * child before all is there: it builds nothing.
+ */
+static int start_parts(struct box *b, struct err *e)
+{
+	struct warden *w = b->w;
+	const bool vm = box_is_vm(b);
 	const struct cgroup_limits limits =
-		box_is_vm(b) ? vm_limits(&b->spec)
-			     : (struct cgroup_limits){ b->spec.mem_bytes,
-						       b->spec.cpus_milli,
-						       b->spec.pids };
+		vm ? vm_limits(&b->spec)
+		   : (struct cgroup_limits){ b->spec.mem_bytes,
+					     b->spec.cpus_milli, b->spec.pids };
 	struct part *p = &b->part;
 	struct launched l = { .pid = 0, .pid_fd = -1, .talk_fd = -1 };
 
-	if (box_is_vm(b) && w->vm_missing.code)
-		return err_set(e, w->vm_missing.code, "%s", w->vm_missing.msg);
-	if (b->spec.from[0] && disk_start(b, e) < 0)
-		return -e->code;
-	if (box_is_vm(b) && vm_base_start(b, e) < 0)
-		return -e->code;
-	if (!box_is_vm(b) && p->group_fd >= 0 && begin(b, &l, e) < 0)
+	if (!vm && p->group_fd >= 0 && begin(b, &l, e) < 0)
 		return -e->code;
 	if (p->unfinished && part_start(&w->cg, p, e) < 0)
 		return -e->code;
 	if (p->unfinished && l.pid > 0 && launch_groups(&l, e) < 0)
 		return -e->code;
+	if (w->cg.v2 && finish_part(b, &limits, e) < 0)
+		return -e->code;
+	if (!vm && l.pid == 0 && begin(b, &l, e) < 0)
+		return -e->code;
 	if (prepare(b, e) < 0)
 		return -e->code;
-	/* The groups of v2 are whole when the part is. */
-	if (!w->cg.v2 && cgroup_limit(&w->cg, b->slot, &limits, e) < 0)
+	if (!w->cg.v2 && finish_part(b, &limits, e) < 0)
 		return -e->code;
-	if (p->unfinished && part_finish(&w->cg, w->launch.proc_fd, p, e) < 0)
+	return 0;
+}
+
+/* A disk that is a copy takes longest of all and comes first. */
+static int start(struct box *b, struct err *e)
+{
+	const struct err *missing = &b->w->vm_missing;
+
+	if (box_is_vm(b) && missing->code)
+		return err_set(e, missing->code, "%s", missing->msg);
+	if (b->spec.from[0] && disk_start(b, e) < 0)
 		return -e->code;
-	if (w->cg.v2 && cgroup_limit(&w->cg, b->slot, &limits, e) < 0)
+	if (box_is_vm(b) && vm_base_start(b, e) < 0)
 		return -e->code;
-	if (!box_is_vm(b) && l.pid == 0 && begin(b, &l, e) < 0)
+	if (start_parts(b, e) < 0)
 		return -e->code;
 	return b->disk || b->basing ? 0 : go(b, e);
 }
@@ -576,7 +631,8 @@ void box_launch(struct warden *w, const struct launch_spec *s,
 	struct box *b;
 	struct part p;
 
-	if (part_take(w, PART_SANDBOX, &p, &e) < 0) {
+	if (part_take(w, s->flags & LAUNCH_MICROVM ? PART_SANDBOX : PART_NO_NET,
+		      &p, &e) < 0) {
 		answer(wt, &e);
 		return;
 	}

@@ -18,13 +18,23 @@
 #include "base/log.h"
 #include "warden/warden.h"
 
-int net_enter(const struct box *b, struct err *e)
+/* By its pidfd: a number could be another process's by now. Before the agent
+ * runs the child may not be in there yet, or still be making it. */
+static int net_of(struct box *b, struct err *e)
 {
-	/* By its pidfd: a number could be another process's by now. Before the
-	 * agent runs the child may not be in there yet. */
-	const int fd =
-		b->state == BOX_RUNNING ? b->pid_io.fd : b->part.netns_fd;
+	if (b->state == BOX_RUNNING)
+		return b->pid_io.fd;
+	if (b->part.netns_fd < 0 && launch_hear(b->talk_io.fd, &b->part, e) < 0)
+		b->failure = *e; /* its end will be told with that */
+	return b->part.netns_fd;
+}
 
+int net_enter(struct box *b, struct err *e)
+{
+	const int fd = net_of(b, e);
+
+	if (fd < 0)
+		return err_set(e, ESRCH, "sandbox %s is ending", b->spec.id);
 	return setns(fd, CLONE_NEWNET) < 0
 		       ? err_sys(e, "enter the network of sandbox %s",
 				 b->spec.id)
@@ -40,7 +50,7 @@ void net_leave(const struct box *b)
 	abort();
 }
 
-static int socket_inside(const struct box *b, int family, struct err *e)
+static int socket_inside(struct box *b, int family, struct err *e)
 {
 	int fd;
 
@@ -67,7 +77,7 @@ static int start_connect(int fd, bool v6, uint16_t port)
 	return connect(fd, a, v6 ? sizeof(a6) : sizeof(a4));
 }
 
-static int connect_inside(const struct box *b, const struct connect_spec *s,
+static int connect_inside(struct box *b, const struct connect_spec *s,
 			  struct err *e)
 {
 	const bool v6 = s->flags & CONNECT_V6;

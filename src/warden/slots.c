@@ -97,7 +97,7 @@ static int open_new(struct warden *w, enum part_kind kind, struct part *p,
 int part_take(struct warden *w, enum part_kind kind, struct part *p,
 	      struct err *e)
 {
-	if (kind == PART_SANDBOX && w->n_stock > 0) {
+	if (kind != PART_WORKER && w->n_stock > 0) {
 		*p = w->stock[--w->n_stock];
 		return 0;
 	}

@@ -97,6 +97,7 @@ struct box {
 	struct last_use last; /* filled while it ends */
 	bool resizing;
 	struct io pid_io, talk_io;
+	struct timer later;    /* when talk_io is listened to */
 	int listen_fd;         /* the agent's socket, until it goes to it */
 	struct clone *disk;    /* its disk is being made */
 	struct vm *vm;         /* NULL: it is none, or has no files yet */
@@ -419,7 +420,7 @@ void reclaim_stop(struct box *b);
 
 /* connect.c */
 /* Into a sandbox's network, and always back. A box that is not ending. */
-int net_enter(const struct box *b, struct err *e) MUST_CHECK;
+int net_enter(struct box *b, struct err *e) MUST_CHECK;
 void net_leave(const struct box *b);
 /* Answers with a socket that connects, or is connected. */
 void box_connect(struct box *b, const struct connect_spec *s,

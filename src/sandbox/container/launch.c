@@ -2,11 +2,11 @@
  * Launching, in this order and no other:
  *
  * 1. The host's root clones a child into a new pid namespace, already inside
- *    its control group. The child leaves for new mount, ipc and uts namespaces
- *    and makes its views of the machine, while the part's helper makes the
- *    network, cgroup and user namespaces, and the warden the other groups,
- *    which it joins, and the volume. (A part made ahead has all but the
- *    volume.)
+ *    its control group. The child leaves for a new network and new mount, ipc
+ *    and uts namespaces and makes its views of the machine, while the warden
+ *    makes the other groups, which it joins, and the volume, and the part's
+ *    helper the cgroup and user namespaces. (A part made ahead has all of
+ *    that but the volume, the network included.)
  * 2. With these it builds its root, by descriptors. All namespaces but the user
  *    namespace belong to the initial one: whoever is root inside the sandbox
  *    later has no power over them, so it can mount nothing and configure
@@ -44,6 +44,7 @@
 #include "base/fd.h"
 #include "base/slice.h"
 #include "sandbox/container/clone.h"
+#include "sandbox/container/network.h"
 #include "sandbox/container/steps.h"
 #include "sandbox/walls.h"
 #include "wire/agent_args.h"
@@ -54,9 +55,14 @@ struct step {
 };
 
 static const struct step steps_alone[] = {
-	{ "set up process", step_basics }, { "make /dev", step_dev },
-	{ "make /proc", step_proc },       { "make /sys", step_sys },
-	{ "join groups", step_groups },    { 0 },
+	{ "make network", step_net },
+	{ "set up process", step_basics },
+	{ "make /dev", step_dev },
+	{ "make /proc", step_proc },
+	{ "hand over the network", step_give_net },
+	{ "make /sys", step_sys },
+	{ "join groups", step_groups },
+	{ 0 },
 };
 
 static const struct step steps_joined[] = {
@@ -72,6 +78,28 @@ static const struct step steps_joined[] = {
 	{ "start agent", step_exec },
 	{ 0 },
 };
+
+int step_net(struct launch_ctx *l, struct err *e)
+{
+	int r = l->has_net ? 0 : network_new();
+
+	return r < 0 ? err_set(e, -r, "%s", strerror(-r)) : 0;
+}
+
+/* When all ports are open in it: the warden makes sockets of a door there. */
+int step_give_net(struct launch_ctx *l, struct err *e)
+{
+	AUTO_CLOSE int fd = -1;
+	ssize_t n;
+
+	if (l->has_net)
+		return 0;
+	fd = openat(l->host->proc_fd, "self/ns/net", O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return err_sys(e, "open it");
+	n = send_msg_fds(l->talk_fd, "n", 1, &fd, 1);
+	return n < 0 ? err_set(e, (int)-n, "%s", strerror((int)-n)) : 0;
+}
 
 int step_groups(struct launch_ctx *l, struct err *e)
 {
@@ -92,7 +120,7 @@ int step_spaces(struct launch_ctx *l, struct err *e)
 {
 	if (WALL(CGROUPNS) && setns(l->cgroupns_fd, CLONE_NEWCGROUP) < 0)
 		return err_sys(e, "enter cgroup namespace");
-	if (setns(l->netns_fd, CLONE_NEWNET) < 0)
+	if (l->has_net && setns(l->netns_fd, CLONE_NEWNET) < 0)
 		return err_sys(e, "enter network namespace");
 	return 0;
 }
@@ -301,7 +329,8 @@ static void await_go(struct launch_ctx *l)
 	int fds[FD_PASS_MAX];
 	char go;
 
-	if (recv_msg_fds(l->talk_fd, &go, 1, fds) != 1 || fds[3] < 0)
+	if (recv_msg_fds(l->talk_fd, &go, 1, fds) != 1 ||
+	    fds[l->has_net ? 3 : 2] < 0)
 		_exit(1);
 	l->userns_fd = fds[0];
 	l->cgroupns_fd = fds[1];
@@ -329,6 +358,7 @@ int launch_begin(const struct launch_host *h, const struct launch_spec *s,
 				.spec = s,
 				.slot = p->slot,
 				.has_groups = !p->unfinished,
+				.has_net = p->netns_fd >= 0,
 				.base = WALL(IDMAP) ? p->base : 0,
 				.agent_uid = part_agent_uid(p) };
 	int pair[2];
@@ -361,13 +391,35 @@ int launch_groups(const struct launched *l, struct err *e)
 	return 0;
 }
 
+int launch_hear(int talk_fd, struct part *p, struct err *e)
+{
+	union {
+		char word;
+		struct err err;
+	} told;
+	int fds[FD_PASS_MAX];
+	ssize_t n = recv_msg_fds(talk_fd, &told, sizeof(told), fds);
+
+	if (n == 0)
+		return LAUNCH_RAN;
+	if (n == 1 && fds[0] >= 0 && p->netns_fd < 0) {
+		p->netns_fd = fds[0];
+		return LAUNCH_NET;
+	}
+	if (n != (ssize_t)sizeof(told.err) || told.err.code <= 0)
+		return err_set(e, EIO, "the launch ended without a word");
+	*e = told.err;
+	e->msg[sizeof(e->msg) - 1] = '\0';
+	return -e->code;
+}
+
 int launch_go(const struct launched *l, const struct part *p, int listen_fd,
 	      struct err *e)
 {
 	const int fds[FD_PASS_MAX] = { p->userns_fd, p->cgroupns_fd, listen_fd,
 				       p->netns_fd };
-	ssize_t n =
-		send_msg_fds(l->talk_fd, "g", 1, fds, p->netns_fd < 0 ? 3 : 4);
+	ssize_t n = send_msg_fds(l->talk_fd, "g", 1, fds,
+				 p->kind == PART_NO_NET ? 3 : 4);
 
 	if (n < 0 && n != -EPIPE && n != -ECONNRESET)
 		return err_set(e, (int)-n, "let the child go on: %s",

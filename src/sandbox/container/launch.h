@@ -22,8 +22,13 @@ struct launch_host {
 struct launched {
 	pid_t pid;
 	int pid_fd;
-	int talk_fd; /* a struct err comes when a step failed; an end of file
-			alone means that the agent runs */
+	int talk_fd; /* what the child says: launch_hear() */
+};
+
+/* What a child says, in this order. */
+enum launch_word {
+	LAUNCH_NET = 1, /* here is my network: the part had none */
+	LAUNCH_RAN,     /* the agent runs */
 };
 
 /*
@@ -48,6 +53,13 @@ int launch_begin(const struct launch_host *h, const struct launch_spec *s,
 int launch_groups(const struct launched *l, struct err *e) MUST_CHECK;
 int launch_go(const struct launched *l, const struct part *p, int listen_fd,
 	      struct err *e) MUST_CHECK;
+
+/*
+ * Waits for the child's next word, or is told why there will be none. Who has
+ * other things to do asks when the other end of talk_fd has hung up: nothing is
+ * said after that. LAUNCH_NET fills the part's netns_fd.
+ */
+int launch_hear(int talk_fd, struct part *p, struct err *e) MUST_CHECK;
 
 /* Puts the agent's program into a sealed memfd: an O_PATH descriptor. */
 int launch_load_agent(const char *path, struct err *e) MUST_CHECK;

@@ -1,25 +1,23 @@
 /*
- * A namespace needs a process to be born in: a short-lived helper unshares the
- * network namespace (the slowest, so it comes first, while the groups are being
- * made), joins the groups, unshares the cgroup namespace, all still as the
+ * A namespace needs a process to be born in: a short-lived helper makes the
+ * network, joins the groups, unshares the cgroup namespace, all still as the
  * host's root, so that they belong to the initial user namespace; then the user
  * namespace; and stays until its namespaces are open here.
  */
 #include "sandbox/container/part.h"
 
 #include <fcntl.h>
-#include <linux/if.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 
 #include "base/auto.h"
 #include "base/fd.h"
 #include "sandbox/container/clone.h"
+#include "sandbox/container/network.h"
 #include "sandbox/mount.h"
 #include "sandbox/walls.h"
 #include "wire/agent_args.h"
@@ -31,26 +29,6 @@ static const char *const ns_limits[] = {
 	"sys/user/max_ipc_namespaces",    "sys/user/max_uts_namespaces",
 	"sys/user/max_cgroup_namespaces", "sys/user/max_time_namespaces",
 };
-
-/* A network of its own: only `lo`, and any port for servers inside. */
-static int net_make(int proc_fd)
-{
-	AUTO_CLOSE int fd = -1;
-	struct ifreq ifr = { .ifr_name = "lo" };
-
-	if (!WALL(NETNS))
-		return 0;
-	if (unshare(CLONE_NEWNET) < 0)
-		return -errno;
-	fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	if (fd < 0 || ioctl(fd, SIOCGIFFLAGS, &ifr) < 0)
-		return -errno;
-	ifr.ifr_flags |= IFF_UP;
-	if (ioctl(fd, SIOCSIFFLAGS, &ifr) < 0)
-		return -errno;
-	return knob_write_at(proc_fd, "sys/net/ipv4/ip_unprivileged_port_start",
-			     "0");
-}
 
 static int limit_namespaces(int proc_fd)
 {
@@ -73,20 +51,17 @@ static int limit_namespaces(int proc_fd)
  * sandboxes finding the right one takes milliseconds. It stays open until the
  * helper ends: to take a mount down is to wait for all processors.
  */
-static int helper_steps(const struct cgroup_host *h, const struct part *p,
-			int fd)
+static int helper_steps(const struct cgroup_host *h, const struct part *p)
 {
 	struct err e = { 0 };
 	int proc_fd = mount_new("proc", NULL, VIEW_FLAGS, &e), r = proc_fd;
-	char go;
 
 	if (r >= 0 && p->kind == PART_SANDBOX)
-		r = net_make(proc_fd);
-	if (r < 0)
-		return r;
-	if (read(fd, &go, 1) != 1)
-		return -ECANCELED;
-	r = cgroup_join(h, p->slot, true);
+		r = network_new();
+	if (r >= 0 && p->kind == PART_SANDBOX)
+		r = network_any_port(proc_fd);
+	if (r >= 0)
+		r = cgroup_join(h, p->slot, true);
 	if (r < 0)
 		return r;
 	if (unshare(CLONE_NEWCGROUP) < 0 || unshare(CLONE_NEWUSER) < 0)
@@ -100,7 +75,7 @@ static int helper_steps(const struct cgroup_host *h, const struct part *p,
 static void __attribute__((noreturn))
 helper(const struct cgroup_host *h, const struct part *p, int fd)
 {
-	int r = helper_steps(h, p, fd);
+	int r = helper_steps(h, p);
 	char c;
 
 	if (write_full(fd, &r, sizeof(r)) < 0 || r < 0)
@@ -138,10 +113,11 @@ static int open_spaces(struct part *p, int proc_fd, pid_t pid, struct err *e)
 	} spaces[] = { { "user", &p->userns_fd },
 		       { "cgroup", &p->cgroupns_fd },
 		       { "net", &p->netns_fd } };
-	size_t i;
+	/* What the helper has for a network then is the host's. */
+	size_t i, n = ARRAY_LEN(spaces) - (p->kind == PART_NO_NET);
 	char path[48];
 
-	for (i = 0; i < ARRAY_LEN(spaces); i++) {
+	for (i = 0; i < n; i++) {
 		snprintf(path, sizeof(path), "%d/ns/%s", (int)pid,
 			 spaces[i].name);
 		*spaces[i].fd = openat(proc_fd, path, O_RDONLY | O_CLOEXEC);
@@ -221,7 +197,7 @@ int part_open(const struct cgroup_host *h, enum part_kind kind, struct part *p,
 	p->kind = kind;
 	p->unfinished = true;
 	p->birth_fd = cgroup_make(h, p->slot, e);
-	if (p->birth_fd < 0 || helper_start(h, p, e) < 0)
+	if (p->birth_fd < 0)
 		return failed(p, e);
 	if (!h->v2)
 		p->group_fd = fcntl(p->birth_fd, F_DUPFD_CLOEXEC, 3);
@@ -231,15 +207,10 @@ int part_open(const struct cgroup_host *h, enum part_kind kind, struct part *p,
 int part_start(const struct cgroup_host *h, struct part *p, struct err *e)
 {
 	if (cgroup_make_v1(h, p->slot, e) < 0 ||
-	    (p->kind == PART_SANDBOX &&
-	     cgroup_make_user(h, p->slot, part_agent_uid(p), e) < 0))
+	    (p->kind != PART_WORKER &&
+	     cgroup_make_user(h, p->slot, part_agent_uid(p), e) < 0) ||
+	    helper_start(h, p, e) < 0)
 		return failed(p, e);
-	/* A helper that has failed says so in part_finish(). */
-	if (send(p->helper_fd, "g", 1, MSG_NOSIGNAL) < 0 && errno != EPIPE &&
-	    errno != ECONNRESET) {
-		err_sys(e, "wake the helper");
-		return failed(p, e);
-	}
 	return 0;
 }
 

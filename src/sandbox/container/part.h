@@ -4,6 +4,10 @@
  * a user namespace with the map, a cgroup namespace rooted at the groups and a
  * network namespace with nothing but `lo`.
  * Parts can be made ahead, in idle time; a part is used once.
+ *
+ * The network takes longest of these. One that is made while somebody waits
+ * comes without: the child of the launch makes it, which has a processor to
+ * itself, and hands it over (launch_hear()).
  */
 #pragma once
 
@@ -17,6 +21,7 @@
 
 enum part_kind {
 	PART_SANDBOX, /* nothing nests in its user namespace */
+	PART_NO_NET,  /* the same, without a network */
 	PART_WORKER,  /* makes its other namespaces itself */
 };
 
@@ -34,9 +39,9 @@ struct part {
 
 /*
  * In three moves, so that the caller can do other work while the namespaces
- * are being born: part_open() makes the unified group and starts the helper,
- * part_start() makes the other groups, which the helper waits for,
- * part_finish() takes its namespaces. `proc_fd` is the host's /proc. When one
+ * are being born: part_open() makes the unified group, part_start() the other
+ * groups, and starts the helper, part_finish() takes its namespaces. `proc_fd`
+ * is the host's /proc. When one
  * fails the part is closed, its helper gone; the groups are the caller's to
  * remove with cgroup_remove(). part_close() is fine in between.
  *

@@ -23,6 +23,7 @@ struct launch_ctx {
 	const struct launch_spec *spec;
 	unsigned slot;
 	bool has_groups; /* from the beginning, or else after a word */
+	bool has_net;    /* the part's; or else we make it */
 	uint32_t base, agent_uid;
 	int talk_fd;          /* to the warden */
 	int oom_fd;           /* of our own process, from step_proc() on */
@@ -35,9 +36,11 @@ struct launch_ctx {
 typedef int step_fn(struct launch_ctx *l, struct err *e);
 
 /* Before launch_go(). */
-step_fn step_basics; /* launch.c */
-step_fn step_dev;    /* view.c: /dev, /proc, /sys, at places of our own */
+step_fn step_net; /* launch.c */
+step_fn step_basics;
+step_fn step_dev; /* view.c: /dev, /proc, /sys, at places of our own */
 step_fn step_proc;
+step_fn step_give_net; /* launch.c */
 step_fn step_sys;
 step_fn step_groups; /* launch.c */
 /* After it. */

@@ -22,6 +22,7 @@
 
 #include "base/auto.h"
 #include "base/fd.h"
+#include "sandbox/container/network.h"
 #include "sandbox/container/steps.h"
 #include "sandbox/mount.h"
 #include "sandbox/walls.h"
@@ -308,12 +309,17 @@ static int seal_dev(int dev_fd, struct err *e)
 int step_proc(struct launch_ctx *l, struct err *e)
 {
 	AUTO_CLOSE int at_fd = open_place("/vproc", e), fd = -1, dev_fd = -1;
+	int r = 0;
 
 	if (at_fd < 0)
 		return at_fd;
 	fd = mount_new("proc", NULL, VIEW_FLAGS, e);
 	if (fd < 0 || mount_at(fd, at_fd, e) < 0)
 		return -e->code;
+	if (!l->has_net) /* before /proc/sys is covered */
+		r = network_any_port(fd);
+	if (r < 0)
+		return err_set(e, -r, "open all ports: %s", strerror(-r));
 	dev_fd = open_place("/vdev", e);
 	if (dev_fd < 0)
 		return dev_fd;
