@@ -10,6 +10,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -79,6 +80,7 @@ struct box *box_new(struct warden *w, const struct launch_spec *s)
 	memset(b->door, -1, sizeof(b->door)); /* each is -1 */
 	list_init(&b->turns);
 	list_init(&b->reclaim_node);
+	list_init(&b->later_node);
 	b->part = PART_NONE;
 	list_init(&b->waiters);
 	list_add(bucket(w, s->id), &b->node);
@@ -294,6 +296,7 @@ void box_end(struct box *b, struct waiter *wt)
 		b->state = BOX_ENDING;
 		io_close(&b->w->loop, &b->talk_io);
 		timer_del(&b->w->loop, &b->later);
+		list_del(&b->later_node);
 		part_close(&b->part);
 		auto_close(&b->listen_fd);
 		kill_processes(b);
@@ -312,8 +315,11 @@ void box_end(struct box *b, struct waiter *wt)
 /* Told in the answer, or as a notice when that has been sent already. */
 static void launch_failed(struct box *b, const struct err *e)
 {
+	const struct waiter *wt =
+		container_of(b->waiters.next, struct waiter, node);
+
 	b->failure = *e;
-	b->asked = !(b->spec.flags & LAUNCH_EARLY);
+	b->asked = list_empty(&b->waiters) || !wt->told;
 	box_end(b, NULL);
 }
 
@@ -330,7 +336,11 @@ static void launch_done(struct box *b)
 		return;
 	b->state = BOX_RUNNING;
 	b->ran = true;
-	if (record_write(b, &e) < 0) {
+	err_clear(&b->failure);
+	if (b->start_time == 0)
+		err_set(&e, EIO, "ask for the process of sandbox %s",
+			b->spec.id);
+	if (e.code || record_write(b, &e) < 0) {
 		launch_failed(b, &e);
 		return;
 	}
@@ -390,9 +400,10 @@ static void launch_told(struct io *io, uint32_t events)
 
 	(void)events;
 	do
-		word = launch_hear(io->fd, &b->part, &e);
+		word = launch_hear(io->fd, NULL, &e);
 	while (word == LAUNCH_NET);
 	timer_del(&b->w->loop, &b->later);
+	list_del(&b->later_node);
 	io_close(&b->w->loop, io);
 	if (word == LAUNCH_RAN) {
 		launch_ran(b);
@@ -409,6 +420,7 @@ static void listen_to_child(struct timer *t)
 	struct err e = { 0 };
 	int r = io_add(&b->w->loop, io, io->fd, 0, launch_told);
 
+	list_del(&b->later_node);
 	if (r == 0)
 		return;
 	err_set(&e, -r, "watch the launch: %s", strerror(-r));
@@ -423,6 +435,21 @@ static void listen_later(struct box *b)
 		return;
 	io_del(&b->w->loop, &b->talk_io);
 	timer_set(&b->w->loop, &b->later, LATER_MS, listen_to_child);
+	list_add(&b->w->unheard, &b->later_node);
+}
+
+/* Who has heard of one that runs finds it running. */
+void boxes_hear(struct warden *w)
+{
+	struct list *pos, *tmp;
+
+	list_each (pos, tmp, &w->unheard) {
+		struct box *b = container_of(pos, struct box, later_node);
+		struct pollfd hung_up = { .fd = b->talk_io.fd };
+
+		if (poll(&hung_up, 1, 0) > 0)
+			launch_told(&b->talk_io, 0);
+	}
 }
 
 /* The socket that the agent will listen on; connections wait in it already */
@@ -513,7 +540,7 @@ static int go(struct box *b, struct err *e)
 	auto_close(&b->listen_fd);
 	if (r < 0)
 		return r;
-	if (b->spec.flags & LAUNCH_EARLY) {
+	if ((b->spec.flags & LAUNCH_EARLY) && r != LAUNCH_FAILED) {
 		listen_later(b);
 		answer_early(
 			container_of(b->waiters.next, struct waiter, node));

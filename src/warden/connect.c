@@ -24,8 +24,11 @@ static int net_of(struct box *b, struct err *e)
 {
 	if (b->state == BOX_RUNNING)
 		return b->pid_io.fd;
-	if (b->part.netns_fd < 0 && launch_hear(b->talk_io.fd, &b->part, e) < 0)
+	if (b->part.netns_fd < 0 &&
+	    launch_hear(b->talk_io.fd, &b->part, e) < 0) {
+		log_err("sandbox=%s launch: %s", b->spec.id, e->msg);
 		b->failure = *e; /* its end will be told with that */
+	}
 	return b->part.netns_fd;
 }
 
@@ -34,7 +37,9 @@ int net_enter(struct box *b, struct err *e)
 	const int fd = net_of(b, e);
 
 	if (fd < 0)
-		return err_set(e, ESRCH, "sandbox %s is ending", b->spec.id);
+		return e->code ? -e->code
+			       : err_set(e, ESRCH, "sandbox %s has ended",
+					 b->spec.id);
 	return setns(fd, CLONE_NEWNET) < 0
 		       ? err_sys(e, "enter the network of sandbox %s",
 				 b->spec.id)

@@ -115,10 +115,12 @@ uint64_t process_start_time(int proc_fd, pid_t pid, bool *ending)
 {
 	char path[32], text[1024], *at;
 	uint64_t flags;
+	ssize_t n;
 
-	*ending = true;
 	snprintf(path, sizeof(path), "%d/stat", (int)pid);
-	if (read_file_at(proc_fd, path, text, sizeof(text)) <= 0)
+	n = read_file_at(proc_fd, path, text, sizeof(text));
+	*ending = n == 0 || n == -ENOENT || n == -ESRCH;
+	if (n <= 0)
 		return 0;
 	at = strrchr(text, ')');
 	flags = skip_to(&at, STAT_FLAGS - 2);

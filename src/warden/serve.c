@@ -673,6 +673,8 @@ static void conn_request(struct conn *c, struct warden_req *q)
 	wt->op = q->op;
 	c->refs++;
 	if (r == 0) {
+		if (q->op != WARDEN_LAUNCH)
+			boxes_hear(c->w);
 		table[q->op].fn(c->w, q, wt);
 		return;
 	}

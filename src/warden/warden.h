@@ -97,12 +97,13 @@ struct box {
 	struct last_use last; /* filled while it ends */
 	bool resizing;
 	struct io pid_io, talk_io;
-	struct timer later;    /* when talk_io is listened to */
-	int listen_fd;         /* the agent's socket, until it goes to it */
-	struct clone *disk;    /* its disk is being made */
-	struct vm *vm;         /* NULL: it is none, or has no files yet */
-	struct relay *relay;   /* of a VM; NULL: not needed yet */
-	struct base_wait base; /* its image's, while that is being made */
+	struct timer later;     /* when talk_io is listened to... */
+	struct list later_node; /* ...in `unheard` until then */
+	int listen_fd;          /* the agent's socket, until it goes to it */
+	struct clone *disk;     /* its disk is being made */
+	struct vm *vm;          /* NULL: it is none, or has no files yet */
+	struct relay *relay;    /* of a VM; NULL: not needed yet */
+	struct base_wait base;  /* its image's, while that is being made */
 	bool basing;
 	bool boots;             /* a VM that starts as no template */
 	bool goes_on;           /* a VM whose snapshot has its memory */
@@ -258,6 +259,7 @@ struct warden {
 	struct list ready; /* disks that wait for their launches */
 	/* memory of paused sandboxes */
 	struct list reclaims;
+	struct list unheard; /* sandboxes whose launch nobody waits for */
 	struct job reclaim_job;
 	struct cgroup_fds reclaim_fds;
 	bool reclaim_busy;
@@ -300,6 +302,7 @@ void box_launch(struct warden *w, const struct launch_spec *s,
 /* `wt` may be NULL. */
 void box_end(struct box *b, struct waiter *wt);
 int box_watch(struct box *b, int pid_fd) MUST_CHECK;
+void boxes_hear(struct warden *w);
 bool box_is_vm(const struct box *b);
 bool box_uses_image(const struct warden *w, const char *image);
 int box_remove_run_dir(struct warden *w, const char *id) MUST_CHECK;
@@ -451,6 +454,7 @@ void box_resize(struct warden *w, const struct resize_spec *to,
 /* record.c */
 int record_write(const struct box *b, struct err *e) MUST_CHECK;
 /* `ending`: it is dead, or will run no more. */
+/* 0: `ending`, or there was no way to ask. */
 uint64_t process_start_time(int proc_fd, pid_t pid, bool *ending);
 int adopt_all(struct warden *w, struct err *e) MUST_CHECK;
 

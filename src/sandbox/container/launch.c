@@ -4,9 +4,9 @@
  * 1. The host's root clones a child into a new pid namespace, already inside
  *    its control group. The child leaves for a new network and new mount, ipc
  *    and uts namespaces and makes its views of the machine, while the warden
- *    makes the other groups, which it joins, and the volume, and the part's
- *    helper the cgroup and user namespaces. (A part made ahead has all of
- *    that but the volume, the network included.)
+ *    makes the volume and, on v1, the other groups, which it joins, and the
+ *    part's helper the cgroup and user namespaces. (On v2 these come first. A
+ *    part made ahead has all of that but the volume, the network included.)
  * 2. With these it builds its root, by descriptors. All namespaces but the user
  *    namespace belong to the initial one: whoever is root inside the sandbox
  *    later has no power over them, so it can mount nothing and configure
@@ -18,7 +18,8 @@
  * The tables of steps are the list of walls as much as the order of work: a
  * step that fails ends the launch, none is skipped or retried in a weaker
  * form. A failing child writes its `struct err` to a socket that closes on
- * exec; an end of file without one means that the agent runs.
+ * exec; an end of file without one means that the agent runs (or that somebody
+ * has killed it). Before that it hands over the network that it made.
  */
 #include "sandbox/container/launch.h"
 
@@ -391,21 +392,40 @@ int launch_groups(const struct launched *l, struct err *e)
 	return 0;
 }
 
+/* The kernel says first that the child left something unread, if it did. */
+static ssize_t hear(int talk_fd, void *told, size_t cap, struct part *p)
+{
+	int fds[FD_PASS_MAX], i;
+	ssize_t n;
+
+	do
+		n = p ? recv_msg_fds(talk_fd, told, cap, fds)
+		      : recv(talk_fd, told, cap, 0);
+	while (n == -ECONNRESET || (n == -1 && errno == ECONNRESET));
+	if (!p)
+		return n < 0 ? -errno : n;
+	if (n == 1 && p->netns_fd < 0)
+		p->netns_fd = take_fd(&fds[0]);
+	for (i = 0; i < FD_PASS_MAX; i++)
+		auto_close(&fds[i]);
+	return n;
+}
+
 int launch_hear(int talk_fd, struct part *p, struct err *e)
 {
 	union {
 		char word;
 		struct err err;
 	} told;
-	int fds[FD_PASS_MAX];
-	ssize_t n = recv_msg_fds(talk_fd, &told, sizeof(told), fds);
+	ssize_t n = hear(talk_fd, &told, sizeof(told), p);
 
 	if (n == 0)
 		return LAUNCH_RAN;
-	if (n == 1 && fds[0] >= 0 && p->netns_fd < 0) {
-		p->netns_fd = fds[0];
+	if (n == 1)
 		return LAUNCH_NET;
-	}
+	if (n < 0)
+		return err_set(e, (int)-n, "hear of the launch: %s",
+			       strerror((int)-n));
 	if (n != (ssize_t)sizeof(told.err) || told.err.code <= 0)
 		return err_set(e, EIO, "the launch ended without a word");
 	*e = told.err;
@@ -421,10 +441,11 @@ int launch_go(const struct launched *l, const struct part *p, int listen_fd,
 	ssize_t n = send_msg_fds(l->talk_fd, "g", 1, fds,
 				 p->kind == PART_NO_NET ? 3 : 4);
 
-	if (n < 0 && n != -EPIPE && n != -ECONNRESET)
-		return err_set(e, (int)-n, "let the child go on: %s",
-			       strerror((int)-n));
-	return 0;
+	if (n == -EPIPE || n == -ECONNRESET)
+		return LAUNCH_FAILED;
+	return n < 0 ? err_set(e, (int)-n, "let the child go on: %s",
+			       strerror((int)-n))
+		     : 0;
 }
 
 int launch_load_agent(const char *path, struct err *e)

@@ -29,6 +29,7 @@ struct launched {
 enum launch_word {
 	LAUNCH_NET = 1, /* here is my network: the part had none */
 	LAUNCH_RAN,     /* the agent runs */
+	LAUNCH_FAILED,  /* it is gone, and has said why */
 };
 
 /*
@@ -48,8 +49,9 @@ enum launch_word {
 int launch_begin(const struct launch_host *h, const struct launch_spec *s,
 		 const struct part *p, struct launched *out,
 		 struct err *e) MUST_CHECK;
-/* Of both: a child that has failed is no error here, it tells so itself. The
- * first one after part_start(), if that came after launch_begin(). */
+/* Of both: a child that has failed is no error here, it tells so itself; the
+ * second says LAUNCH_FAILED then. The first one after part_start(), if that
+ * came after launch_begin(). */
 int launch_groups(const struct launched *l, struct err *e) MUST_CHECK;
 int launch_go(const struct launched *l, const struct part *p, int listen_fd,
 	      struct err *e) MUST_CHECK;
@@ -57,7 +59,8 @@ int launch_go(const struct launched *l, const struct part *p, int listen_fd,
 /*
  * Waits for the child's next word, or is told why there will be none. Who has
  * other things to do asks when the other end of talk_fd has hung up: nothing is
- * said after that. LAUNCH_NET fills the part's netns_fd.
+ * said after that. LAUNCH_NET fills the part's netns_fd; without a part, the
+ * network is not taken.
  */
 int launch_hear(int talk_fd, struct part *p, struct err *e) MUST_CHECK;
 

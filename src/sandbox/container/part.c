@@ -1,6 +1,6 @@
 /*
  * A namespace needs a process to be born in: a short-lived helper makes the
- * network, joins the groups, unshares the cgroup namespace, all still as the
+ * network, if the part has one, joins the groups, unshares the cgroup namespace, all still as the
  * host's root, so that they belong to the initial user namespace; then the user
  * namespace; and stays until its namespaces are open here.
  */
@@ -169,7 +169,7 @@ static int helper_start(const struct cgroup_host *h, struct part *p,
 
 void part_dismiss(struct part *p)
 {
-	/* Not by closing alone: a child of the launch may have a copy. */
+	/* Not by closing alone: a child of another launch may have a copy. */
 	if (p->helper_fd >= 0)
 		shutdown(p->helper_fd, SHUT_WR);
 	auto_close(&p->helper_fd);
