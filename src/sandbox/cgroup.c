@@ -318,21 +318,30 @@ int cgroup_make_user(const struct cgroup_host *h, unsigned slot,
 	return open_to_agent(top_fd, name, agent_uid, e);
 }
 
+/* Where a process of the sandbox is in that hierarchy, below our parent. */
+static void v1_place(const struct cgroup_host *h, unsigned slot, unsigned i,
+		     bool user, char *out, size_t cap)
+{
+	bool cpu = i == V1_CPU || (i == V1_CPUACCT && h->v1_fd[i] < 0);
+
+	snprintf(out, cap, "b%u%s", slot, user && cpu ? "/user" : "");
+}
+
 /*
  * "0" is the writer itself: far faster than a parent's write of a pid to
  * cgroup.procs, which waits for a grace period.
  */
 int cgroup_join(const struct cgroup_host *h, unsigned slot, bool user)
 {
-	char path[40];
-	size_t i;
+	char place[24], path[40];
+	unsigned i;
 	int r;
 
 	for (i = 0; i < CGROUP_V1_MAX; i++) {
 		if (h->v1_fd[i] < 0)
 			continue;
-		snprintf(path, sizeof(path), "b%u%s/tasks", slot,
-			 user && i == V1_CPU ? "/user" : "");
+		v1_place(h, slot, i, user, place, sizeof(place));
+		snprintf(path, sizeof(path), "%s/tasks", place);
 		r = knob_write_at(h->v1_fd[i], path, "0");
 		if (r < 0)
 			return r;
@@ -419,29 +428,52 @@ int cgroup_each(const struct cgroup_host *h, void (*fn)(void *ctx, unsigned),
 	return 0;
 }
 
-static int view_v1(int at_fd, const char *name, struct err *e)
+/* Of a row that is viewed; cpuacct may be a part of cpu's hierarchy. */
+static int viewed_fd(const struct cgroup_host *h, unsigned i)
 {
+	if (h->v2 || !v1_table[i].viewed)
+		return -1;
+	return i == V1_CPUACCT && h->v1_fd[i] < 0 ? h->v1_fd[V1_CPU]
+						  : h->v1_fd[i];
+}
+
+int cgroup_parent_mount(const struct cgroup_host *h, unsigned i,
+			const char **name, struct err *e)
+{
+	int fd = viewed_fd(h, i);
+
+	*name = v1_table[i].name;
+	return fd < 0 ? -1 : mount_clone(fd, "", VIEW_FLAGS, -1, e);
+}
+
+static int view_v1(const struct cgroup_host *h, unsigned slot, unsigned i,
+		   int at_fd, struct err *e)
+{
+	const char *name = v1_table[i].name;
 	AUTO_CLOSE int fd = -1, dir_fd = -1;
-	const struct mount_opt opts[] = { { name, NULL }, { 0 } };
+	char place[24], path[64];
 
 	if (mkdirat(at_fd, name, 0755) < 0)
 		return err_sys(e, "mkdir /sys/fs/cgroup/%s", name);
 	dir_fd = openat(at_fd, name, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (dir_fd < 0)
 		return err_sys(e, "open /sys/fs/cgroup/%s", name);
-	fd = mount_new("cgroup", opts,
-		       VIEW_FLAGS | (WALL(CGROUPRO) ? MOUNT_ATTR_RDONLY : 0),
-		       e);
+	v1_place(h, slot, i, true, place, sizeof(place));
+	snprintf(path, sizeof(path), CGROUP_PARENTS "/%s/%s", name, place);
+	fd = mount_clone(AT_FDCWD, path,
+			 VIEW_FLAGS | (WALL(CGROUPRO) ? MOUNT_ATTR_RDONLY : 0),
+			 -1, e);
 	if (fd < 0)
 		return err_wrap(e, "cgroup view %s", name);
 	return mount_at(fd, dir_fd, e);
 }
 
-int cgroup_view(bool v2, int at_fd, struct err *e)
+int cgroup_view(const struct cgroup_host *h, unsigned slot, int at_fd,
+		struct err *e)
 {
-	size_t i;
+	unsigned i;
 
-	if (v2) {
+	if (h->v2) {
 		AUTO_CLOSE int fd = mount_new(
 			"cgroup2", NULL,
 			VIEW_FLAGS | (WALL(CGROUPRO) ? MOUNT_ATTR_RDONLY : 0),
@@ -450,8 +482,7 @@ int cgroup_view(bool v2, int at_fd, struct err *e)
 		return fd < 0 ? fd : mount_at(fd, at_fd, e);
 	}
 	for (i = 0; i < CGROUP_V1_MAX; i++)
-		if (v1_table[i].viewed &&
-		    view_v1(at_fd, v1_table[i].name, e) < 0)
+		if (viewed_fd(h, i) >= 0 && view_v1(h, slot, i, at_fd, e) < 0)
 			return -e->code;
 	return 0;
 }

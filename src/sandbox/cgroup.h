@@ -142,6 +142,18 @@ uint64_t cgroup_cpu_us(const struct cgroup_host *h, unsigned slot);
 uint64_t cgroup_dirty_bytes(const struct cgroup_host *h, unsigned slot);
 uint64_t cgroup_mem_bytes(const struct cgroup_host *h, unsigned slot);
 
-/* Mounts a read-only view of the own group at the directory `at_fd`
- * (/sys/fs/cgroup of the sandbox). Runs inside the new cgroup namespace. */
-int cgroup_view(bool v2, int at_fd, struct err *e) MUST_CHECK;
+/*
+ * Mounts a read-only view of the own group at the directory `at_fd`
+ * (/sys/fs/cgroup of the sandbox). Runs inside the new cgroup namespace.
+ *
+ * Views of v1 are copies of mounts of our parent groups, which have to be at
+ * CGROUP_PARENTS/NAME in the caller's mount namespace: a mount of its own for
+ * each sandbox would be compared with those of all others when it is made.
+ * cgroup_parent_mount() copies the one of row `i`: -1 if there is none (and no
+ * error), else its NAME, too.
+ */
+#define CGROUP_PARENTS "/groups"
+int cgroup_parent_mount(const struct cgroup_host *h, unsigned i,
+			const char **name, struct err *e) MUST_CHECK;
+int cgroup_view(const struct cgroup_host *h, unsigned slot, int at_fd,
+		struct err *e) MUST_CHECK;

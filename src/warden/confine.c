@@ -1,6 +1,7 @@
 /*
  * The warden's own walls. It is root, but in a mount namespace that holds
- * three things: the pool, /proc, and empty directories to build sandboxes on.
+ * little: the pool, /proc, its own control groups (of v1), and empty
+ * directories to build sandboxes on.
  * That is a wall (there is no host file to reach by a wrong path), and it is
  * speed: each launch copies this namespace, so its size is part of the time.
  * Host things that are still needed were opened before, as descriptors.
@@ -94,18 +95,67 @@ static int attach(int mnt_fd, int root_fd, const char *name, struct err *e)
 }
 
 /* Copies of what is kept; a mount can be copied only in its own namespace. */
-static int copy_mounts(const struct warden *w, int *pool_fd, int *proc_fd,
-		       struct err *e)
+struct kept {
+	int pool_fd, proc_fd;
+	int group_fd[CGROUP_V1_MAX]; /* -1: none */
+	const char *group[CGROUP_V1_MAX];
+};
+
+static void kept_close(struct kept *k)
 {
-	*pool_fd = mount_clone(w->store.root_fd, "",
-			       MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, -1, e);
-	if (*pool_fd < 0)
-		return err_wrap(e, "pool");
-	*proc_fd = mount_clone(AT_FDCWD, "/proc", VIEW_FLAGS, -1, e);
-	return *proc_fd < 0 ? *proc_fd : 0;
+	size_t i;
+
+	auto_close(&k->pool_fd);
+	auto_close(&k->proc_fd);
+	for (i = 0; i < CGROUP_V1_MAX; i++)
+		auto_close(&k->group_fd[i]);
 }
 
-static int build_root(int pool_fd, int proc_fd, struct err *e)
+static int copy_groups(const struct warden *w, struct kept *k, struct err *e)
+{
+	unsigned i;
+
+	for (i = 0; i < CGROUP_V1_MAX; i++) {
+		k->group_fd[i] =
+			cgroup_parent_mount(&w->cg, i, &k->group[i], e);
+		if (e->code)
+			return err_wrap(e, "groups of %s", k->group[i]);
+	}
+	return 0;
+}
+
+static int copy_mounts(const struct warden *w, struct kept *k, struct err *e)
+{
+	k->pool_fd = mount_clone(w->store.root_fd, "",
+				 MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, -1, e);
+	if (k->pool_fd < 0)
+		return err_wrap(e, "pool");
+	k->proc_fd = mount_clone(AT_FDCWD, "/proc", VIEW_FLAGS, -1, e);
+	return k->proc_fd < 0 ? k->proc_fd : copy_groups(w, k, e);
+}
+
+static int attach_groups(const struct warden *w, const struct kept *k,
+			 int root_fd, struct err *e)
+{
+	char path[48];
+	size_t i;
+
+	if (w->cg.v2)
+		return 0;
+	if (mkdirat(root_fd, CGROUP_PARENTS + 1, 0700) < 0)
+		return err_sys(e, "mkdir " CGROUP_PARENTS);
+	for (i = 0; i < CGROUP_V1_MAX; i++) {
+		snprintf(path, sizeof(path), "%s/%s", CGROUP_PARENTS + 1,
+			 k->group[i]);
+		if (k->group_fd[i] >= 0 &&
+		    attach(k->group_fd[i], root_fd, path, e) < 0)
+			return -e->code;
+	}
+	return 0;
+}
+
+static int build_root(const struct warden *w, const struct kept *k,
+		      struct err *e)
 {
 	static const struct mount_opt opts[] = { { "source", "warden" },
 						 { "mode", "0700" },
@@ -123,8 +173,9 @@ static int build_root(int pool_fd, int proc_fd, struct err *e)
 	if (at_fd < 0)
 		return err_sys(e, "open /proc");
 	if (mount_at(root_fd, at_fd, e) < 0 ||
-	    attach(pool_fd, root_fd, "pool", e) < 0 ||
-	    attach(proc_fd, root_fd, "proc", e) < 0)
+	    attach(k->pool_fd, root_fd, "pool", e) < 0 ||
+	    attach(k->proc_fd, root_fd, "proc", e) < 0 ||
+	    attach_groups(w, k, root_fd, e) < 0)
 		return -e->code;
 	for (i = 0; i < ARRAY_LEN(dirs); i++)
 		if (mkdirat(root_fd, dirs[i], 0700) < 0)
@@ -133,6 +184,16 @@ static int build_root(int pool_fd, int proc_fd, struct err *e)
 	    umount2(".", MNT_DETACH) < 0 || chdir("/") < 0)
 		return err_sys(e, "enter own root");
 	return 0;
+}
+
+static int leave_host(const struct warden *w, const struct kept *k,
+		      struct err *e)
+{
+	if (unshare(CLONE_NEWNS) < 0)
+		return err_sys(e, "own mount namespace");
+	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
+		return err_sys(e, "make mounts private");
+	return build_root(w, k, e);
 }
 
 /* The descriptors of the pool and of /proc must be of the new namespace. */
@@ -160,20 +221,17 @@ static void raise_files(void)
 int confine_enter(struct warden *w, struct err *e)
 {
 	const struct rlimit no_core = { 1, 1 }; /* see step_limits() */
-	AUTO_CLOSE int pool_fd = -1, proc_fd = -1;
+	struct kept k = { -1, -1, { -1, -1, -1, -1, -1 }, { 0 } };
 	int r;
 
 	raise_files();
 	if (WALL(RLIMITS) && setrlimit(RLIMIT_CORE, &no_core) < 0)
 		return err_sys(e, "setrlimit");
-	if (copy_mounts(w, &pool_fd, &proc_fd, e) < 0)
-		return -e->code;
-	if (unshare(CLONE_NEWNS) < 0)
-		return err_sys(e, "own mount namespace");
-	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
-		return err_sys(e, "make mounts private");
-	if (build_root(pool_fd, proc_fd, e) < 0 || reopen(w, e) < 0 ||
-	    privs_limit(CAPS, e) < 0)
+	r = copy_mounts(w, &k, e);
+	if (r == 0)
+		r = leave_host(w, &k, e);
+	kept_close(&k);
+	if (r < 0 || reopen(w, e) < 0 || privs_limit(CAPS, e) < 0)
 		return -e->code;
 	/* Both are inherited by every sandbox: a test of either takes ours. */
 	if (WALL(NNP) && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)

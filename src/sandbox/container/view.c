@@ -392,7 +392,7 @@ static int finish_sys(const struct launch_ctx *l, struct err *e)
 	fd = openat(sys_fd, "fs/cgroup", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0)
 		return err_sys(e, "open /sys/fs/cgroup");
-	if (cgroup_view(l->host->cg->v2, fd, e) < 0)
+	if (cgroup_view(l->host->cg, l->slot, fd, e) < 0)
 		return err_wrap(e, "view of the limits");
 	if (mount_setattr(sys_fd, "", AT_EMPTY_PATH, &ro, sizeof(ro)) < 0)
 		return err_sys(e, "make /sys read-only");
