@@ -24,7 +24,6 @@ SOURCES = {"wall": "src/sandbox/walls.h", "guard": "src/base/guards.h"}
 HELD_BY_OTHERS = {
     "A10": "directory 0700, pool mounted nosuid, nodev: looked at on the host",
     "B8": "the root was entered by `pivot_root`; breaks on the host",
-    "B10": "names of mounts are neutral; breaks on the host",
     "B11": "no sysfs is ever mounted; breaks on the host",
     "B17": "the kernel: hard links do not cross mounts",
     "B20": "the kernel",
