@@ -123,7 +123,7 @@ static int launch(struct guest *g, struct err *e)
 		return err_set(e, -r, "agent socket: %s", strerror(-r));
 	g->listen_fd = r;
 	if (launch_begin(&g->launch, &g->spec, &g->part, &g->box, e) < 0 ||
-	    launch_go(&g->box, &g->part, g->listen_fd, e) < 0)
+	    launch_go(&g->box, &g->spec, &g->part, g->listen_fd, e) < 0)
 		return -e->code;
 	auto_close(&g->listen_fd);
 	part_dismiss(&g->part);

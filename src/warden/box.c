@@ -536,7 +536,8 @@ static int go(struct box *b, struct err *e)
 		r = store_volume_mark(&b->w->store, b->spec.id, e);
 	if (r == 0)
 		r = box_is_vm(b) ? vm_go(b, e)
-				 : launch_go(&l, &b->part, b->listen_fd, e);
+				 : launch_go(&l, &b->spec, &b->part,
+					     b->listen_fd, e);
 	auto_close(&b->listen_fd);
 	if (r < 0)
 		return r;

@@ -91,12 +91,12 @@ static int clone_read_only(const char *path, int userns_fd, struct err *e)
 static int mount_view(int image_fd, int upper_fd, struct err *e)
 {
 	static const struct mount_opt opts[] = {
-		{ "source", "view" },         { "lowerdir", "/u:/l" },
+		{ "source", "view" },         { "lowerdir", "/t/u:/t/l" },
 		{ "index", "off" },           { "metacopy", "off" },
 		{ "redirect_dir", "follow" }, { 0 },
 	};
 
-	if (attach(image_fd, "/l", e) < 0 || attach(upper_fd, "/u", e) < 0)
+	if (attach(image_fd, "/t/l", e) < 0 || attach(upper_fd, "/t/u", e) < 0)
 		return -e->code;
 	return mount_new("overlay", opts, MOUNT_ATTR_RDONLY | VIEW_FLAGS, e);
 }

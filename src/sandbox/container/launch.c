@@ -331,12 +331,13 @@ static void await_go(struct launch_ctx *l)
 	char go;
 
 	if (recv_msg_fds(l->talk_fd, &go, 1, fds) != 1 ||
-	    fds[l->has_net ? 3 : 2] < 0)
+	    fds[l->has_net ? 4 : 3] < 0)
 		_exit(1);
 	l->userns_fd = fds[0];
 	l->cgroupns_fd = fds[1];
 	l->listen_fd = fds[2];
-	l->netns_fd = fds[3];
+	l->root_fd = fds[3];
+	l->netns_fd = fds[4];
 }
 
 static void __attribute__((noreturn)) child(struct launch_ctx *l)
@@ -433,14 +434,20 @@ int launch_hear(int talk_fd, struct part *p, struct err *e)
 	return -e->code;
 }
 
-int launch_go(const struct launched *l, const struct part *p, int listen_fd,
-	      struct err *e)
+int launch_go(const struct launched *l, const struct launch_spec *s,
+	      const struct part *p, int listen_fd, struct err *e)
 {
+	AUTO_CLOSE int root_fd = root_make(s, p, e);
 	const int fds[FD_PASS_MAX] = { p->userns_fd, p->cgroupns_fd, listen_fd,
-				       p->netns_fd };
-	ssize_t n = send_msg_fds(l->talk_fd, "g", 1, fds,
-				 p->kind == PART_NO_NET ? 3 : 4);
+				       root_fd, p->netns_fd };
+	ssize_t n = 0;
 
+	if (root_fd >= 0)
+		n = send_msg_fds(l->talk_fd, "g", 1, fds,
+				 p->kind == PART_NO_NET ? 4 : 5);
+	root_made();
+	if (root_fd < 0)
+		return root_fd;
 	if (n == -EPIPE || n == -ECONNRESET)
 		return LAUNCH_FAILED;
 	return n < 0 ? err_set(e, (int)-n, "let the child go on: %s",

@@ -42,9 +42,9 @@ enum launch_word {
  * the volume spec->id and the image spec->image are in the pool, and the
  * groups have their limits.
  */
-#define LAUNCH_DIRS                                              \
-	{                                                        \
-		"l", "u", "r", "vdev", "vproc", "vsys", "vcover" \
+#define LAUNCH_DIRS                                                            \
+	{                                                                      \
+		"t", "t/l", "t/u", "w", "r", "vdev", "vproc", "vsys", "vcover" \
 	}
 int launch_begin(const struct launch_host *h, const struct launch_spec *s,
 		 const struct part *p, struct launched *out,
@@ -53,8 +53,8 @@ int launch_begin(const struct launch_host *h, const struct launch_spec *s,
  * second says LAUNCH_FAILED then. The first one after part_start(), if that
  * came after launch_begin(). */
 int launch_groups(const struct launched *l, struct err *e) MUST_CHECK;
-int launch_go(const struct launched *l, const struct part *p, int listen_fd,
-	      struct err *e) MUST_CHECK;
+int launch_go(const struct launched *l, const struct launch_spec *s,
+	      const struct part *p, int listen_fd, struct err *e) MUST_CHECK;
 
 /*
  * Waits for the child's next word, or is told why there will be none. Who has

@@ -1,11 +1,12 @@
 /*
  * The root file system: an overlay of the image (below) and the sandbox's
  * volume (above), both through mounts that map the plain ids on disk to the
- * sandbox's own range.
+ * sandbox's own range. The overlay is made by who launches, while the child
+ * still has other things to do, and given to it.
  *
  * Two traps, both silent: the overlay becomes read-only when the mounter's
- * fsuid is not in the map, so the mounter's fsuid is the sandbox's 0 (see
- * step_basics()); and index=on would make every snapshot unmountable.
+ * fsuid is not in the map, so the mounter's fsuid is the sandbox's 0; and
+ * index=on would make every snapshot unmountable.
  *
  * The overlay is `volatile`: it does not flush the pool when the sandbox ends
  * or calls fsync. A sandbox's disk is gone at its end and is not promised to
@@ -14,10 +15,13 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/securebits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/fsuid.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
@@ -29,13 +33,13 @@
 #include "sandbox/walls.h"
 #include "store/store.h"
 
-/* Attaches one layer of the pool, with mapped ids, at a path of ours. */
-static int attach_layer(const struct launch_ctx *l, const char *path,
-			const char *at, uint64_t flags, struct err *e)
+/* Attaches a copy of a mount, or of a directory, at a path of ours. */
+static int attach(const char *path, const char *at, uint64_t flags,
+		  int userns_fd, struct err *e)
 {
 	AUTO_CLOSE int fd = -1, at_fd = -1;
 
-	fd = mount_clone(AT_FDCWD, path, flags | MOUNT_ATTR_NODEV, l->userns_fd,
+	fd = mount_clone(AT_FDCWD, path, flags | MOUNT_ATTR_NODEV, userns_fd,
 			 e);
 	if (fd < 0)
 		return fd;
@@ -49,9 +53,9 @@ static int mount_overlay(bool durable, struct err *e)
 {
 	const struct mount_opt opts[] = {
 		{ "source", "root" },
-		{ "lowerdir", "/l" },
-		{ "upperdir", "/u/upper" },
-		{ "workdir", "/u/work" },
+		{ "lowerdir", "/w/l" },
+		{ "upperdir", "/w/u/upper" },
+		{ "workdir", "/w/u/work" },
 		{ "index", "off" },
 		{ "metacopy", "off" },
 		{ "redirect_dir", "on" },
@@ -75,24 +79,59 @@ static int mount_overlay(bool durable, struct err *e)
 	return fd;
 }
 
-int step_root(struct launch_ctx *l, struct err *e)
+/* On a copy of /t, so that all of it goes at once: to take mounts down is to
+ * wait for all processors. The ids on disk are mapped. */
+static int attach_layers(const struct launch_spec *s, int userns_fd,
+			 struct err *e)
 {
 	char image[64], volume[64];
-	AUTO_CLOSE int at_fd = -1;
 
-	snprintf(image, sizeof(image), "/pool/" STORE_IMAGE_TREE,
-		 l->spec->image);
-	snprintf(volume, sizeof(volume), "/pool/" STORE_VOLUME_TREE,
-		 l->spec->id);
-	if (attach_layer(l, image, "/l", MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID,
-			 e) < 0)
-		return err_wrap(e, "image %s", l->spec->image);
-	if (attach_layer(l, volume, "/u", MOUNT_ATTR_NOSUID, e) < 0)
+	snprintf(image, sizeof(image), "/pool/" STORE_IMAGE_TREE, s->image);
+	snprintf(volume, sizeof(volume), "/pool/" STORE_VOLUME_TREE, s->id);
+	if (attach("/t", "/w", MOUNT_ATTR_NOSUID, -1, e) < 0)
+		return -e->code;
+	if (attach(image, "/w/l", MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID,
+		   userns_fd, e) < 0)
+		return err_wrap(e, "image %s", s->image);
+	if (attach(volume, "/w/u", MOUNT_ATTR_NOSUID, userns_fd, e) < 0)
 		return err_wrap(e, "volume");
-	l->root_fd = mount_overlay(l->spec->flags & LAUNCH_PERSIST, e);
-	if (l->root_fd < 0)
-		return err_wrap(e, "root");
-	at_fd = open("/r", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	return 0;
+}
+
+/* What is made belongs to `id`; with the fixup off, that takes no capability
+ * away. A caller that cannot be itself again does not go on. */
+static void act_as(uid_t id)
+{
+	if (prctl(PR_SET_SECUREBITS, id ? SECBIT_NO_SETUID_FIXUP : 0) < 0)
+		abort();
+	setfsgid(id);
+	setfsuid(id);
+	if (setfsuid(id) != (int)id)
+		abort();
+}
+
+int root_make(const struct launch_spec *s, const struct part *p, struct err *e)
+{
+	int fd = -1;
+
+	act_as(WALL(IDMAP) ? p->base : 0);
+	if (attach_layers(s, p->userns_fd, e) == 0)
+		fd = mount_overlay(s->flags & LAUNCH_PERSIST, e);
+	act_as(0);
+	return fd < 0 ? err_wrap(e, "make root") : fd;
+}
+
+/* Where nothing is, nothing goes: whatever failed before has been told. */
+void root_made(void)
+{
+	if (umount2("/w", MNT_DETACH) < 0 && errno != EINVAL)
+		abort();
+}
+
+int step_root(struct launch_ctx *l, struct err *e)
+{
+	AUTO_CLOSE int at_fd = open("/r", O_PATH | O_DIRECTORY | O_CLOEXEC);
+
 	if (at_fd < 0)
 		return err_sys(e, "open /r");
 	return mount_at(l->root_fd, at_fd, e);
