@@ -1,8 +1,9 @@
 /*
  * A namespace needs a process to be born in: a short-lived helper makes the
- * network, if the part has one, joins the groups, unshares the cgroup namespace, all still as the
- * host's root, so that they belong to the initial user namespace; then the user
- * namespace; and stays until its namespaces are open here.
+ * network, if the part has one, joins the groups, unshares the cgroup
+ * namespace, all still as the host's root, so that they belong to the initial
+ * user namespace; then the user namespace; and stays until its namespaces are
+ * open here.
  */
 #include "sandbox/container/part.h"
 
