@@ -1,7 +1,7 @@
 /*
  * See cgroup.h for the layout. All work is relative to descriptors of our
- * parent groups that were opened at start: nothing here depends on the mount
- * namespace of the caller.
+ * parent groups that were opened at start: nothing here but views of v1 depends
+ * on the mount namespace of the caller.
  */
 #include "sandbox/cgroup.h"
 
@@ -158,8 +158,10 @@ static int open_v1(struct cgroup_host *h, size_t i, struct err *e)
 		return 0;
 	/* cpu and cpuacct are often one hierarchy: then cpu's row is enough */
 	if (i == V1_CPUACCT && fstat(h->v1_fd[V1_CPU], &cpu) == 0 &&
-	    fstat(root_fd, &own) == 0 && cpu.st_dev == own.st_dev)
+	    fstat(root_fd, &own) == 0 && cpu.st_dev == own.st_dev) {
+		h->cpu_accounts = true;
 		return 0;
+	}
 	h->v1_fd[i] = make_parent(root_fd, h->path, false, i == V1_CPUSET, e);
 	return h->v1_fd[i] < 0 ? h->v1_fd[i] : 0;
 }
@@ -322,7 +324,7 @@ int cgroup_make_user(const struct cgroup_host *h, unsigned slot,
 static void v1_place(const struct cgroup_host *h, unsigned slot, unsigned i,
 		     bool user, char *out, size_t cap)
 {
-	bool cpu = i == V1_CPU || (i == V1_CPUACCT && h->v1_fd[i] < 0);
+	bool cpu = i == V1_CPU || (i == V1_CPUACCT && h->cpu_accounts);
 
 	snprintf(out, cap, "b%u%s", slot, user && cpu ? "/user" : "");
 }
@@ -433,7 +435,7 @@ static int viewed_fd(const struct cgroup_host *h, unsigned i)
 {
 	if (h->v2 || !v1_table[i].viewed)
 		return -1;
-	return i == V1_CPUACCT && h->v1_fd[i] < 0 ? h->v1_fd[V1_CPU]
+	return i == V1_CPUACCT && h->cpu_accounts ? h->v1_fd[V1_CPU]
 						  : h->v1_fd[i];
 }
 

@@ -32,6 +32,7 @@ struct cgroup_host {
 	bool v2;                  /* the controllers are in the unified tree */
 	int unified_fd;           /* our parent group there */
 	int v1_fd[CGROUP_V1_MAX]; /* by v1_table; -1: not on this host */
+	bool cpu_accounts;        /* cpuacct is a part of cpu's hierarchy */
 	char path[CONF_PATH];     /* of the parent group, for people */
 };
 
@@ -144,7 +145,7 @@ uint64_t cgroup_mem_bytes(const struct cgroup_host *h, unsigned slot);
 
 /*
  * Mounts a read-only view of the own group at the directory `at_fd`
- * (/sys/fs/cgroup of the sandbox). Runs inside the new cgroup namespace.
+ * (/sys/fs/cgroup of the sandbox), inside the new cgroup namespace.
  *
  * Views of v1 are copies of mounts of our parent groups, which have to be at
  * CGROUP_PARENTS/NAME in the caller's mount namespace: a mount of its own for

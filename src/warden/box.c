@@ -420,7 +420,6 @@ static void listen_to_child(struct timer *t)
 	struct err e = { 0 };
 	int r = io_add(&b->w->loop, io, io->fd, 0, launch_told);
 
-	list_del(&b->later_node);
 	if (r == 0)
 		return;
 	err_set(&e, -r, "watch the launch: %s", strerror(-r));

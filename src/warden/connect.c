@@ -9,6 +9,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,28 +19,39 @@
 #include "base/log.h"
 #include "warden/warden.h"
 
+enum { NET_MS = 200 };
+
+/* The child of a launch says when its network is there: it does so within a
+ * moment, or never. */
+static void hear_of_net(struct box *b)
+{
+	struct pollfd said = { .fd = b->talk_io.fd, .events = POLLIN };
+	struct err e = { 0 };
+
+	if (said.fd < 0 || poll(&said, 1, NET_MS) <= 0 ||
+	    launch_hear(said.fd, &b->part, &e) >= 0)
+		return;
+	log_err("sandbox=%s launch: %s", b->spec.id, e.msg);
+	b->failure = e; /* its end will be told with that */
+}
+
 /* By its pidfd: a number could be another process's by now. Before the agent
  * runs the child may not be in there yet, or still be making it. */
-static int net_of(struct box *b, struct err *e)
+static int net_of(struct box *b)
 {
 	if (b->state == BOX_RUNNING)
 		return b->pid_io.fd;
-	if (b->part.netns_fd < 0 &&
-	    launch_hear(b->talk_io.fd, &b->part, e) < 0) {
-		log_err("sandbox=%s launch: %s", b->spec.id, e->msg);
-		b->failure = *e; /* its end will be told with that */
-	}
+	if (b->part.netns_fd < 0)
+		hear_of_net(b);
 	return b->part.netns_fd;
 }
 
 int net_enter(struct box *b, struct err *e)
 {
-	const int fd = net_of(b, e);
+	const int fd = net_of(b);
 
 	if (fd < 0)
-		return e->code ? -e->code
-			       : err_set(e, ESRCH, "sandbox %s has ended",
-					 b->spec.id);
+		return err_set(e, EAGAIN, "sandbox %s is starting", b->spec.id);
 	return setns(fd, CLONE_NEWNET) < 0
 		       ? err_sys(e, "enter the network of sandbox %s",
 				 b->spec.id)

@@ -98,7 +98,7 @@ struct box {
 	bool resizing;
 	struct io pid_io, talk_io;
 	struct timer later;     /* when talk_io is listened to... */
-	struct list later_node; /* ...in `unheard` until then */
+	struct list later_node; /* ...in `unheard` until it was heard */
 	int listen_fd;          /* the agent's socket, until it goes to it */
 	struct clone *disk;     /* its disk is being made */
 	struct vm *vm;          /* NULL: it is none, or has no files yet */
@@ -453,8 +453,8 @@ void box_resize(struct warden *w, const struct resize_spec *to,
 
 /* record.c */
 int record_write(const struct box *b, struct err *e) MUST_CHECK;
-/* `ending`: it is dead, or will run no more. */
-/* 0: `ending`, or there was no way to ask. */
+/* `ending`: it is dead, or will run no more. 0: that, or there was no way to
+ * ask. */
 uint64_t process_start_time(int proc_fd, pid_t pid, bool *ending);
 int adopt_all(struct warden *w, struct err *e) MUST_CHECK;
 

@@ -7,8 +7,9 @@
  *    makes the volume and, on v1, the other groups, which it joins, and the
  *    part's helper the cgroup and user namespaces. (On v2 these come first. A
  *    part made ahead has all of that but the volume, the network included.)
- * 2. With these it builds its root, by descriptors. All namespaces but the user
- *    namespace belong to the initial one: whoever is root inside the sandbox
+ * 2. With these, and with the root that the warden has made meanwhile, it goes
+ *    on, by descriptors. All namespaces but the user namespace belong to the
+ *    initial one: whoever is root inside the sandbox
  *    later has no power over them, so it can mount nothing and configure
  *    nothing.
  * 3. It leaves the old root, becomes the agent's id (which no sandbox's map
@@ -68,7 +69,7 @@ static const struct step steps_alone[] = {
 
 static const struct step steps_joined[] = {
 	{ "enter namespaces", step_spaces },
-	{ "make root", step_root },
+	{ "attach root", step_root },
 	{ "machine id", step_machine_id },
 	{ "attach volumes", step_volumes },
 	{ "place views", step_views },

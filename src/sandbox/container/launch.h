@@ -29,7 +29,7 @@ struct launched {
 enum launch_word {
 	LAUNCH_NET = 1, /* here is my network: the part had none */
 	LAUNCH_RAN,     /* the agent runs */
-	LAUNCH_FAILED,  /* it is gone, and has said why */
+	LAUNCH_FAILED,  /* it is gone, and may have said why */
 };
 
 /*

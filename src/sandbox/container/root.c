@@ -16,6 +16,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/securebits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,6 +29,7 @@
 #include <unistd.h>
 
 #include "base/auto.h"
+#include "base/log.h"
 #include "sandbox/container/steps.h"
 #include "sandbox/mount.h"
 #include "sandbox/walls.h"
@@ -98,34 +100,70 @@ static int attach_layers(const struct launch_spec *s, int userns_fd,
 	return 0;
 }
 
-/* What is made belongs to `id`; with the fixup off, that takes no capability
- * away. A caller that cannot be itself again does not go on. */
-static void act_as(uid_t id)
+/* What the kernel forgets of a process that changes its fsuid. */
+struct self {
+	pid_t parent;
+	int death_signal, dumpable;
+};
+
+/* What is made then belongs to `id`; with the fixup off, that takes no
+ * capability away. */
+static int become(uid_t id, struct self *was, struct err *e)
 {
-	if (prctl(PR_SET_SECUREBITS, id ? SECBIT_NO_SETUID_FIXUP : 0) < 0)
-		abort();
+	was->parent = getppid();
+	was->dumpable = prctl(PR_GET_DUMPABLE);
+	if (was->dumpable < 0 ||
+	    prctl(PR_GET_PDEATHSIG, &was->death_signal) < 0)
+		return err_sys(e, "ask about ourselves");
+	if (prctl(PR_SET_SECUREBITS, SECBIT_NO_SETUID_FIXUP) < 0)
+		return err_sys(e, "set securebits");
 	setfsgid(id);
 	setfsuid(id);
-	if (setfsuid(id) != (int)id)
+	return 0;
+}
+
+/* Who cannot be itself again does not go on. */
+static void be_root_again(const struct self *was)
+{
+	setfsuid(0);
+	setfsgid(0);
+	if (setfsuid(0) != 0 || setfsgid(0) != 0 ||
+	    prctl(PR_SET_SECUREBITS, 0) < 0 ||
+	    (prctl(PR_GET_DUMPABLE) != was->dumpable &&
+	     prctl(PR_SET_DUMPABLE, was->dumpable) < 0) ||
+	    prctl(PR_SET_PDEATHSIG, was->death_signal) < 0) {
+		log_err("no way back from another id: %s", strerror(errno));
 		abort();
+	}
+	/* Or nobody would tell us any more. */
+	if (was->death_signal && getppid() != was->parent)
+		raise(was->death_signal);
 }
 
 int root_make(const struct launch_spec *s, const struct part *p, struct err *e)
 {
+	struct self was;
 	int fd = -1;
 
-	act_as(WALL(IDMAP) ? p->base : 0);
+	if (become(WALL(IDMAP) ? p->base : 0, &was, e) < 0)
+		return err_wrap(e, "make root");
 	if (attach_layers(s, p->userns_fd, e) == 0)
 		fd = mount_overlay(s->flags & LAUNCH_PERSIST, e);
-	act_as(0);
+	be_root_again(&was);
 	return fd < 0 ? err_wrap(e, "make root") : fd;
 }
 
-/* Where nothing is, nothing goes: whatever failed before has been told. */
+/*
+ * Where nothing is, nothing goes: whatever failed before has been told. A child
+ * that has just left for a mount namespace of its own may have copied /w; with
+ * it goes all that it does not take into its root.
+ */
 void root_made(void)
 {
-	if (umount2("/w", MNT_DETACH) < 0 && errno != EINVAL)
+	if (umount2("/w", MNT_DETACH) < 0 && errno != EINVAL) {
+		log_err("layers stay attached: %s", strerror(errno));
 		abort();
+	}
 }
 
 int step_root(struct launch_ctx *l, struct err *e)

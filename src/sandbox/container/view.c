@@ -381,7 +381,7 @@ int step_sys(struct launch_ctx *l, struct err *e)
 	return mount_at(fd, at_fd, e);
 }
 
-/* The limits can be shown only from inside the cgroup namespace. */
+/* On v2 the limits can be shown only from inside the cgroup namespace. */
 static int finish_sys(const struct launch_ctx *l, struct err *e)
 {
 	struct mount_attr ro = { .attr_set = MOUNT_ATTR_RDONLY };
