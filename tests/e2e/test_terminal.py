@@ -271,7 +271,7 @@ class Terminal(Case):
     def test_daemon_killed(self):
         """The shell, its variables, its jobs and its editor go on."""
         s = self.shell()
-        s.run("x=remembered; (sleep 2; echo 'wo''ken') & true")
+        s.run("x=remembered; (sleep 6; echo 'wo''ken') & true")
         self.kill_daemon()
         self.assertEqual(s.run("echo $x; stty size"), "remembered\n30 100\n")
         s.until("woken", 20)
