@@ -161,7 +161,8 @@ static int MUST_CHECK choose_cpus(const struct confine *c, struct err *e)
 		CPU_SET(cpu, &set);
 		n++;
 	}
-	if (n && sched_setaffinity(0, sizeof(set), &set) < 0)
+	/* EINVAL: the sandbox has just been moved to others. */
+	if (n && sched_setaffinity(0, sizeof(set), &set) < 0 && errno != EINVAL)
 		return err_sys(e, "choose processors");
 	return 0;
 }

@@ -51,6 +51,7 @@ static const struct key {
 	NUM_KEY("max_sandboxes", NUMBER, max_sandboxes, "2000"),
 	NUM_KEY("overcommit_memory", MILLI, overcommit_memory, "16"),
 	NUM_KEY("overcommit_cpus", MILLI, overcommit_cpus, "64"),
+	NUM_KEY("keep_apart", YES_NO, keep_apart, "yes"),
 	NUM_KEY("memory_reserve", SIZE, memory_reserve, "128M"),
 	NUM_KEY("spares", NUMBER, spares, "2"),
 	NUM_KEY("microvm_spares", NUMBER, microvm_spares, "0"),

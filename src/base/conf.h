@@ -36,6 +36,7 @@ struct conf {
 	/* How often the host's memory and processors may be promised, in
 	 * thousandths; 0: without end. */
 	uint64_t overcommit_memory, overcommit_cpus;
+	uint64_t keep_apart;     /* busy sandboxes from others: 1 */
 	uint64_t memory_reserve; /* of the host; below it nothing starts */
 	uint64_t spares;         /* sandboxes kept waiting for a create... */
 	uint64_t microvm_spares; /* ...of the other tier */

@@ -19,6 +19,7 @@
 
 #include "base/auto.h"
 #include "base/fd.h"
+#include "base/log.h"
 #include "sandbox/cgroup_knob.h"
 #include "sandbox/mount.h"
 #include "sandbox/walls.h"
@@ -75,6 +76,16 @@ static bool has_word(const char *list, const char *name)
 	return false;
 }
 
+/* Do the children of a v2 group have that controller? */
+static bool hands_down(int fd, const char *name)
+{
+	char have[256];
+
+	return read_file_at(fd, "cgroup.subtree_control", have, sizeof(have)) >
+		       0 &&
+	       has_word(have, name);
+}
+
 /*
  * Hands the controllers to the children of a group, those that it does not
  * hand down already: a group that holds processes (a container's root) refuses
@@ -84,12 +95,10 @@ static int enable_controllers(int fd, struct err *e)
 {
 	static const struct {
 		const char *name;
-		bool needed; /* io has weights only: fine without it */
+		bool needed; /* fine without weights, or processors to choose */
 	} wanted[] = {
-		{ "cpu", true },
-		{ "memory", true },
-		{ "pids", true },
-		{ "io", false },
+		{ "cpu", true }, { "memory", true },  { "pids", true },
+		{ "io", false }, { "cpuset", false },
 	};
 	char have[256], word[16];
 	size_t i;
@@ -108,6 +117,9 @@ static int enable_controllers(int fd, struct err *e)
 				       "(%s); start where it is delegated, or "
 				       "name such a group as `cgroup`",
 				       wanted[i].name, strerror(-r));
+		if (r < 0)
+			log_info("no cgroup controller %s: %s", wanted[i].name,
+				 strerror(-r));
 	}
 	return 0;
 }
@@ -206,6 +218,8 @@ int cgroup_host_open(struct cgroup_host *h, const struct conf *c, struct err *e)
 	for (i = 0; !h->v2 && i < CGROUP_V1_MAX; i++)
 		if (open_v1(h, i, e) < 0)
 			return -e->code;
+	h->cpusets = h->v2 ? hands_down(h->unified_fd, "cpuset")
+			   : h->v1_fd[V1_CPUSET] >= 0;
 	return 0;
 }
 

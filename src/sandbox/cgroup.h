@@ -3,10 +3,9 @@
  * (bN) in every hierarchy that matters, in it the agent, and below it the
  * group `user` for everything that the agent starts:
  *
- *	v2:	bN (memory, pids, io)  bN/agent  bN/user (cpu quota, memory)
- *	v1:	memory/bN pids/bN cpuacct/bN cpuset/bN
- *		cpu/bN (the agent) cpu/bN/user (quota)
- *		and in the unified tree bN, for kill and freeze, bN/user
+ *	v2:	bN (memory, pids, io, cpuset)  bN/agent  bN/user (cpu quota,
+ *memory) v1:	memory/bN pids/bN cpuacct/bN cpuset/bN cpu/bN (the agent)
+ *cpu/bN/user (quota) and in the unified tree bN, for kill and freeze, bN/user
  *
  * On v1 io is not shared out: its controller does not see buffered writes.
  *
@@ -18,6 +17,7 @@
  */
 #pragma once
 
+#include <sched.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -33,6 +33,7 @@ struct cgroup_host {
 	int unified_fd;           /* our parent group there */
 	int v1_fd[CGROUP_V1_MAX]; /* by v1_table; -1: not on this host */
 	bool cpu_accounts;        /* cpuacct is a part of cpu's hierarchy */
+	bool cpusets;             /* processors can be chosen */
 	char path[CONF_PATH];     /* of the parent group, for people */
 };
 
@@ -139,9 +140,21 @@ int cgroup_each(const struct cgroup_host *h, void (*fn)(void *ctx, unsigned),
 void cgroup_use(const struct cgroup_host *h, unsigned slot,
 		struct sandbox_use *u);
 uint64_t cgroup_cpu_us(const struct cgroup_host *h, unsigned slot);
+/* Of all sandboxes and workers. */
+uint64_t cgroup_cpu_us_all(const struct cgroup_host *h);
 /* Of files that it changed, and that are not on disk. */
 uint64_t cgroup_dirty_bytes(const struct cgroup_host *h, unsigned slot);
 uint64_t cgroup_mem_bytes(const struct cgroup_host *h, unsigned slot);
+
+/* Processors that all may use together; ENOTSUP: they cannot be chosen. */
+int cgroup_cpus(const struct cgroup_host *h, cpu_set_t *out,
+		struct err *e) MUST_CHECK;
+/* Those that a sandbox may use; NULL: all of them. */
+int cgroup_set_cpus(const struct cgroup_host *h, unsigned slot,
+		    const cpu_set_t *set, struct err *e) MUST_CHECK;
+/* "0-3,8" and back; 0 or -errno. */
+int cpus_parse(const char *text, cpu_set_t *out) MUST_CHECK;
+int cpus_text(const cpu_set_t *set, char *out, size_t cap) MUST_CHECK;
 
 /*
  * Mounts a read-only view of the own group at the directory `at_fd`

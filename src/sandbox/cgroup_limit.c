@@ -190,16 +190,29 @@ static uint64_t read_key(int dir_fd, const char *path, const char *key)
 	return find_key(text, key);
 }
 
-uint64_t cgroup_cpu_us(const struct cgroup_host *h, unsigned slot)
+static uint64_t cpu_us(const struct cgroup_host *h, const char *group)
 {
 	bool own = h->v1_fd[V1_CPUACCT] >= 0;
 	char path[64];
 
-	snprintf(path, sizeof(path), "b%u/%s", slot,
+	snprintf(path, sizeof(path), "%s/%s", group,
 		 h->v2 ? "cpu.stat" : "cpuacct.usage");
 	if (h->v2)
 		return read_key(h->unified_fd, path, "usage_usec ");
 	return read_num(h->v1_fd[own ? V1_CPUACCT : V1_CPU], path) / 1000;
+}
+
+uint64_t cgroup_cpu_us(const struct cgroup_host *h, unsigned slot)
+{
+	char name[16];
+
+	cgroup_name(slot, name);
+	return cpu_us(h, name);
+}
+
+uint64_t cgroup_cpu_us_all(const struct cgroup_host *h)
+{
+	return cpu_us(h, ".");
 }
 
 uint64_t cgroup_mem_bytes(const struct cgroup_host *h, unsigned slot)

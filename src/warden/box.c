@@ -335,6 +335,7 @@ static void launch_done(struct box *b)
 	if (ending)
 		return;
 	b->state = BOX_RUNNING;
+	apart_watch(w);
 	b->ran = true;
 	err_clear(&b->failure);
 	if (b->start_time == 0)

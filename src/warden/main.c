@@ -162,6 +162,7 @@ int main(int argc, char **argv)
 	log_info("ready sandboxes=%u", w.n_boxes);
 	if (loop_run(&w.loop) < 0)
 		die("event loop: %s", strerror(errno));
+	apart_release(&w);
 	stock_drop(&w);
 	loop_done(&w.loop);
 	free(w.slot_used);

@@ -168,6 +168,7 @@ static void adopt(struct warden *w, const struct record *rec)
 	b->ran = true;
 	b->state = BOX_RUNNING;
 	adopt_frozen(b);
+	apart_adopted(b);
 	slot_mark(w, b->slot);
 	if (box_is_vm(b))
 		vm_adopted(b);

@@ -120,6 +120,10 @@ struct box {
 	bool door_given;            /* the gate has them, too */
 	const struct conn *held_by; /* for whom user processes stand still */
 	struct list reclaim_node;
+	/* apart.c */
+	bool hog;
+	unsigned hog_looks, place;
+	uint64_t looked_us, cpu_us;
 	struct timer retry;
 	bool pid_gone;
 	bool ran;            /* its agent did */
@@ -222,6 +226,15 @@ struct speed {
 	int cache_fd;
 };
 
+/* Sandboxes that keep their processors busy: apart.c. */
+struct apart {
+	cpu_set_t cpus, hogs, others;
+	unsigned n;     /* processors of the hogs; 0: nobody is apart */
+	unsigned alert; /* looks until hogs are forgotten */
+	uint64_t looked_us, all_us;
+	struct timer timer, move_timer;
+};
+
 struct warden {
 	struct conf conf;
 	struct loop loop;
@@ -231,6 +244,7 @@ struct warden {
 	struct vm_host vm;
 	struct kvm_probe kvm;
 	struct speed speed;
+	struct apart apart;
 	struct err vm_missing; /* why there are no VMs; code 0: there are */
 	gid_t api_gid;
 	uid_t api_uid;
@@ -450,6 +464,13 @@ void relay_end(struct box *b);
 /* resize.c */
 void box_resize(struct warden *w, const struct resize_spec *to,
 		struct waiter *wt);
+
+/* apart.c */
+/* Somebody runs: is looked after. */
+void apart_watch(struct warden *w);
+void apart_adopted(struct box *b);
+/* All have all processors. */
+void apart_release(struct warden *w);
 
 /* record.c */
 int record_write(const struct box *b, struct err *e) MUST_CHECK;

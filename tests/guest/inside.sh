@@ -247,6 +247,22 @@ tap() {
 	done </tmp/tap
 }
 
+# The processors that each sandbox may use; an empty line: all.
+processors() {
+	cat /sys/fs/cgroup/system.slice/carrel-box.service/b*/cpuset.cpus |
+		sort | tr '\n' ' '
+}
+processors_are() { [ "$(processors)" = "$1" ]; }
+
+kept_apart() {
+	carrel create --name hog --cpus 1 && processors_are '  ' &&
+		carrel exec -d hog -- sh -c 'while :; do :; done' || return 1
+	until_ok 60 processors_are '0 1 ' || { processors; return 1; }
+	is here "$(in_box 'echo here')" && carrel exec hog -- killall -9 sh
+	until_ok 60 processors_are '  ' || { processors; return 1; }
+	carrel rm hog
+}
+
 # --- state
 
 snapshot_and_rollback() {
@@ -451,6 +467,7 @@ t "cpu limit" cpu_limit
 t "disk limit" disk_limit
 in_box 'rm -f /home/user/big'
 t "other limits while it runs" other_limits
+t "one that is busy has a processor of its own" kept_apart
 t "cpu budget, usage" budget
 t "systemctl restart carrel leaves sandboxes running" \
 	restart_keeps_sandboxes systemctl restart carrel.service
