@@ -239,6 +239,8 @@ int spawn_ask(struct agent *a, struct chan *c,
 	      const struct frame *f) MUST_CHECK;
 
 /* spare.c */
+/* Makes one if there is none: for the first process, which comes soon. */
+void spare_make(struct agent *a);
 /* Makes one when nothing was started for a while, and settles the agent. */
 void spare_later(struct agent *a);
 /* Gives it the plan and the request: its pid and status pipe; 0: there is none

@@ -59,7 +59,8 @@ static int oom_adjust(const struct confine *c, const char *value, struct err *e)
 }
 
 /*
- * Once, before the first fork: dispositions that the launcher ignored would
+ * Once, before the first fork or in the child that was made before:
+ * dispositions that the launcher ignored would
  * survive exec (and an ignored SIGCHLD would hide exits from us), and the
  * bounding set is read so that children only drop what is there.
  */
@@ -107,14 +108,13 @@ void agent_settle(void)
 	settled = true;
 }
 
-pid_t child_fork(const struct confine *c, struct err *e)
+pid_t child_ahead(const struct confine *c, struct err *e)
 {
 	struct clone_args args = { .exit_signal = SIGCHLD };
 	struct err again = { 0 };
 	long pid;
 	int r;
 
-	prepare_once();
 	if (c->into_fd >= 0) {
 		args.flags = CLONE_INTO_CGROUP;
 		args.cgroup = (uint64_t)c->into_fd;
@@ -130,8 +130,18 @@ pid_t child_fork(const struct confine *c, struct err *e)
 	/* Back to being the last to go; if that fails, so be it. */
 	r = oom_adjust(c, "0", &again);
 	(void)r;
-	agent_settle();
 	return pid < 0 ? -e->code : (pid_t)pid;
+}
+
+pid_t child_fork(const struct confine *c, struct err *e)
+{
+	pid_t pid;
+
+	prepare_once();
+	pid = child_ahead(c, e);
+	if (pid != 0)
+		agent_settle();
+	return pid;
 }
 
 int child_join(const struct confine *c, struct err *e)
@@ -389,7 +399,9 @@ static int MUST_CHECK exec_search(const struct plan *p, struct err *e)
 		end = at + n;
 		r = snprintf(path, sizeof(path), "%.*s%s%s", n, at,
 			     n ? "/" : "./", file);
-		if (r < 0 || (size_t)r >= sizeof(path))
+		/* Cheaper to ask than to try. */
+		if (r < 0 || (size_t)r >= sizeof(path) ||
+		    (access(path, F_OK) < 0 && errno == ENOENT))
 			continue;
 		r = -exec_file(path, p);
 		if (r == EACCES)
@@ -435,6 +447,7 @@ int child_prepare(const struct confine *c, struct err *e)
 
 	if (r < 0)
 		return r;
+	prepare_once();
 	if (setsid() < 0)
 		return err_sys(e, "start a session");
 	r = check_limits(e);

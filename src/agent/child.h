@@ -43,14 +43,17 @@ struct plan {
  * 0 in the child (which calls child_join() first), or -errno.
  */
 pid_t child_fork(const struct confine *c, struct err *e) MUST_CHECK;
+/* The same, of a child that waits for its order: agent_settle() is called by
+ * who gives it one. */
+pid_t child_ahead(const struct confine *c, struct err *e) MUST_CHECK;
 /* In the child: what cannot be given to clone3(). */
 int child_join(const struct confine *c, struct err *e) MUST_CHECK;
 
 /*
  * Once, and off the path of the first process: what all of them need, and the
  * agent's own filter. Until then the agent has handled nothing but words of
- * the host; child_start() calls it right after its first fork, so before a
- * byte of what was started can be. A failure ends the agent.
+ * the host; who sets the first process going calls it right after that, so
+ * before a byte of what was started can be. A failure ends the agent.
  */
 void agent_settle(void);
 

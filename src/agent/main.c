@@ -167,8 +167,10 @@ static int MUST_CHECK start(void)
 	r = loop_init(&a->loop);
 	if (r == 0)
 		r = reap_init(a);
-	if (r == 0)
+	if (r == 0) {
+		spare_make(a);
 		r = sudo_listen(a);
+	}
 	if (r == 0)
 		r = conn_listen(a, a->listen.fd);
 	a->loop.before_wait = conn_flush;

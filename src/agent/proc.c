@@ -332,7 +332,9 @@ int reap_init(struct agent *a)
 	int fd;
 
 	sigfillset(&all);
-	if (sigprocmask(SIG_SETMASK, &all, NULL) < 0)
+	/* If whoever started us ignored it, we would hear of no exit. */
+	if (signal(SIGCHLD, SIG_DFL) == SIG_ERR ||
+	    sigprocmask(SIG_SETMASK, &all, NULL) < 0)
 		return -errno;
 	sigemptyset(&child);
 	sigaddset(&child, SIGCHLD);

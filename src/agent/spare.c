@@ -1,5 +1,6 @@
 /*
- * One child made ahead, while nothing else is to be done: it has joined the
+ * One child made ahead, while nothing else is to be done, or while the agent
+ * starts and another processor is idle: it has joined the
  * group of user processes and has their session and filter, and waits
  * for its plan. A spawn then pays for neither a fork nor a filter. (A builtin
  * needs a fork of the agent as it is now.)
@@ -97,7 +98,7 @@ static void look_ahead(void)
 }
 
 /* Without one a spawn forks, so nothing here is an error. */
-static void spare_make(struct agent *a)
+void spare_make(struct agent *a)
 {
 	struct err e = { 0 };
 	int ends[2];
@@ -109,7 +110,7 @@ static void spare_make(struct agent *a)
 		return;
 	pid = fd_set_nonblock(ends[0], true);
 	if (pid == 0)
-		pid = child_fork(&a->confine, &e);
+		pid = child_ahead(&a->confine, &e);
 	if (pid == 0)
 		wait_for_order(a, ends[1]);
 	close(ends[1]);
@@ -164,6 +165,7 @@ pid_t spare_use(struct agent *a, const struct plan *p,
 		return 0;
 	/* Root inside may stop what it sees; a new process is not stopped. */
 	kill(pid, SIGCONT);
+	agent_settle();
 	*status_fd = a->spare.fd;
 	a->spare.pid = 0;
 	return pid;

@@ -126,8 +126,11 @@ static int launch(struct guest *g, struct err *e)
 	    launch_go(&g->box, &g->spec, &g->part, g->listen_fd, e) < 0)
 		return -e->code;
 	auto_close(&g->listen_fd);
+	if (launch_hear(g->box.talk_fd, &g->part, e) < 0)
+		return -e->code;
+	launch_tidy();
 	part_dismiss(&g->part);
-	return launch_hear(g->box.talk_fd, &g->part, e) < 0 ? -e->code : 0;
+	return 0;
 }
 
 static const struct step {

@@ -453,35 +453,32 @@ static int viewed_fd(const struct cgroup_host *h, unsigned i)
 						  : h->v1_fd[i];
 }
 
+static uint64_t view_flags(void)
+{
+	return VIEW_FLAGS | (WALL(CGROUPRO) ? MOUNT_ATTR_RDONLY : 0);
+}
+
 int cgroup_parent_mount(const struct cgroup_host *h, unsigned i,
 			const char **name, struct err *e)
 {
 	int fd = viewed_fd(h, i);
 
 	*name = v1_table[i].name;
-	return fd < 0 ? -1 : mount_clone(fd, "", VIEW_FLAGS, -1, e);
+	return fd < 0 ? -1 : mount_clone(fd, "", view_flags(), -1, e);
 }
 
+/* In the current directory. A copy has the attributes of what it is of. */
 static int view_v1(const struct cgroup_host *h, unsigned slot, unsigned i,
-		   int at_fd, struct err *e)
+		   struct err *e)
 {
 	const char *name = v1_table[i].name;
-	AUTO_CLOSE int fd = -1, dir_fd = -1;
 	char place[24], path[64];
 
-	if (mkdirat(at_fd, name, 0755) < 0)
-		return err_sys(e, "mkdir /sys/fs/cgroup/%s", name);
-	dir_fd = openat(at_fd, name, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (dir_fd < 0)
-		return err_sys(e, "open /sys/fs/cgroup/%s", name);
 	v1_place(h, slot, i, true, place, sizeof(place));
 	snprintf(path, sizeof(path), CGROUP_PARENTS "/%s/%s", name, place);
-	fd = mount_clone(AT_FDCWD, path,
-			 VIEW_FLAGS | (WALL(CGROUPRO) ? MOUNT_ATTR_RDONLY : 0),
-			 -1, e);
-	if (fd < 0)
-		return err_wrap(e, "cgroup view %s", name);
-	return mount_at(fd, dir_fd, e);
+	if (mkdir(name, 0755) < 0 || mount(path, name, NULL, MS_BIND, NULL) < 0)
+		return err_sys(e, "cgroup view %s", name);
+	return 0;
 }
 
 int cgroup_view(const struct cgroup_host *h, unsigned slot, int at_fd,
@@ -490,15 +487,15 @@ int cgroup_view(const struct cgroup_host *h, unsigned slot, int at_fd,
 	unsigned i;
 
 	if (h->v2) {
-		AUTO_CLOSE int fd = mount_new(
-			"cgroup2", NULL,
-			VIEW_FLAGS | (WALL(CGROUPRO) ? MOUNT_ATTR_RDONLY : 0),
-			e);
+		AUTO_CLOSE int fd =
+			mount_new("cgroup2", NULL, (unsigned)view_flags(), e);
 
 		return fd < 0 ? fd : mount_at(fd, at_fd, e);
 	}
+	if (fchdir(at_fd) < 0)
+		return err_sys(e, "enter /sys/fs/cgroup");
 	for (i = 0; i < CGROUP_V1_MAX; i++)
-		if (viewed_fd(h, i) >= 0 && view_v1(h, slot, i, at_fd, e) < 0)
+		if (viewed_fd(h, i) >= 0 && view_v1(h, slot, i, e) < 0)
 			return -e->code;
 	return 0;
 }

@@ -284,6 +284,14 @@ static void kill_processes(struct box *b)
 		log_err("sandbox=%s %s", b->spec.id, e.msg);
 }
 
+/* Lets go what a launch needed. Not while it is under way: to take mounts down
+ * is to interrupt all processors, and the child needs one of them. */
+static void tidy(struct box *b)
+{
+	launch_tidy();
+	part_dismiss(&b->part);
+}
+
 void box_end(struct box *b, struct waiter *wt)
 {
 	if (wt) {
@@ -297,9 +305,10 @@ void box_end(struct box *b, struct waiter *wt)
 		io_close(&b->w->loop, &b->talk_io);
 		timer_del(&b->w->loop, &b->later);
 		list_del(&b->later_node);
-		part_close(&b->part);
+		tidy(b);
 		auto_close(&b->listen_fd);
 		kill_processes(b);
+		part_close(&b->part);
 		relay_end(b);
 		door_close(b);
 		turns_drop(b);
@@ -406,6 +415,7 @@ static void launch_told(struct io *io, uint32_t events)
 	timer_del(&b->w->loop, &b->later);
 	list_del(&b->later_node);
 	io_close(&b->w->loop, io);
+	tidy(b);
 	if (word == LAUNCH_RAN) {
 		launch_ran(b);
 		return;
@@ -546,7 +556,6 @@ static int go(struct box *b, struct err *e)
 		answer_early(
 			container_of(b->waiters.next, struct waiter, node));
 	}
-	part_dismiss(&b->part);
 	return 0;
 }
 

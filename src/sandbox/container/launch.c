@@ -446,7 +446,6 @@ int launch_go(const struct launched *l, const struct launch_spec *s,
 	if (root_fd >= 0)
 		n = send_msg_fds(l->talk_fd, "g", 1, fds,
 				 p->kind == PART_NO_NET ? 4 : 5);
-	root_made();
 	if (root_fd < 0)
 		return root_fd;
 	if (n == -EPIPE || n == -ECONNRESET)

@@ -56,6 +56,10 @@ int launch_groups(const struct launched *l, struct err *e) MUST_CHECK;
 int launch_go(const struct launched *l, const struct launch_spec *s,
 	      const struct part *p, int listen_fd, struct err *e) MUST_CHECK;
 
+/* What launch_go() left attached for the root: when there is time for it, or at
+ * the next one. */
+void launch_tidy(void);
+
 /*
  * Waits for the child's next word, or is told why there will be none. Who has
  * other things to do asks when the other end of talk_fd has hung up: nothing is

@@ -140,17 +140,24 @@ static void be_root_again(const struct self *was)
 		raise(was->death_signal);
 }
 
+static bool attached; /* layers, at /w */
+
 int root_make(const struct launch_spec *s, const struct part *p, struct err *e)
 {
 	struct self was;
 	int fd = -1;
 
+	launch_tidy();
 	if (become(WALL(IDMAP) ? p->base : 0, &was, e) < 0)
 		return err_wrap(e, "make root");
+	attached = true;
 	if (attach_layers(s, p->userns_fd, e) == 0)
 		fd = mount_overlay(s->flags & LAUNCH_PERSIST, e);
 	be_root_again(&was);
-	return fd < 0 ? err_wrap(e, "make root") : fd;
+	if (fd >= 0)
+		return fd;
+	launch_tidy();
+	return err_wrap(e, "make root");
 }
 
 /*
@@ -158,12 +165,15 @@ int root_make(const struct launch_spec *s, const struct part *p, struct err *e)
  * that has just left for a mount namespace of its own may have copied /w; with
  * it goes all that it does not take into its root.
  */
-void root_made(void)
+void launch_tidy(void)
 {
+	if (!attached)
+		return;
 	if (umount2("/w", MNT_DETACH) < 0 && errno != EINVAL) {
 		log_err("layers stay attached: %s", strerror(errno));
 		abort();
 	}
+	attached = false;
 }
 
 int step_root(struct launch_ctx *l, struct err *e)

@@ -56,10 +56,9 @@ step_fn step_ids;
 step_fn step_exec;
 
 /* Of launch_go(), not of the child: the root of a sandbox, a mount that is
- * nowhere yet; and what was needed for it goes. */
+ * nowhere yet. launch_tidy() takes down what was needed for it. */
 int root_make(const struct launch_spec *s, const struct part *p,
 	      struct err *e) MUST_CHECK;
-void root_made(void);
 
 /* Opens a directory of the new root to mount on, making it when the image has
  * none; a link in its place is refused. */

@@ -27,6 +27,9 @@
 #include "sandbox/mount.h"
 #include "sandbox/walls.h"
 
+/* VIEW_FLAGS, for the classic call. */
+#define VIEW_MS (MS_NOSUID | MS_NODEV | MS_NOEXEC)
+
 static const struct {
 	const char *name;
 	unsigned minor, major;
@@ -162,89 +165,66 @@ static int open_place(const char *path, struct err *e)
 	return fd < 0 ? err_sys(e, "open %s", path) : fd;
 }
 
-/* Mounts a new file system on `name` below `dir_fd`. */
-static int mount_below(int dir_fd, const char *name, int mnt_fd, struct err *e)
+/*
+ * A new file system at a place of our own, or in a view that is being made,
+ * where nobody else has been. The classic call: one does the work of a dozen.
+ */
+static int mount_here(const char *type, const char *source, const char *at,
+		      unsigned long flags, const char *options, struct err *e)
 {
-	AUTO_CLOSE int at_fd = open_beneath(dir_fd, name, O_PATH);
-
-	if (at_fd < 0)
-		return err_set(e, -at_fd, "open %s: %s", name,
-			       strerror(-at_fd));
-	return mount_at(mnt_fd, at_fd, e);
+	return mount(source, at, type, flags, options) < 0
+		       ? err_sys(e, "mount %s", source)
+		       : 0;
 }
 
-static int mount_pts_shm(const struct launch_ctx *l, int dev_fd, struct err *e)
+static int mount_pts_shm(const struct launch_ctx *l, struct err *e)
 {
-	char uid[16], gid5[16], size[24];
-	const struct mount_opt pts[] = {
-		{ "newinstance", NULL }, { "ptmxmode", "0666" },
-		{ "mode", "0620" },      { "gid", gid5 },
-		{ "max", "64" },         { 0 },
-	};
-	const struct mount_opt shm[] = {
-		{ "source", "shm" }, { "mode", "1777" }, { "uid", uid },
-		{ "gid", uid },      { "size", size },   { 0 },
-	};
-	AUTO_CLOSE int pts_fd = -1, shm_fd = -1;
+	char pts[80], shm[80];
 
-	snprintf(uid, sizeof(uid), "%u", l->base);
-	snprintf(gid5, sizeof(gid5), "%u", l->base + 5);
+	snprintf(pts, sizeof(pts),
+		 "newinstance,ptmxmode=0666,mode=0620,gid=%u,max=64",
+		 l->base + 5);
 	/* Half of the memory, as on any machine; it is charged to it. */
-	snprintf(size, sizeof(size), "%llu",
-		 (unsigned long long)l->spec->mem_bytes / 2);
-	pts_fd = mount_new("devpts", pts, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC,
-			   e);
-	if (pts_fd < 0 || mount_below(dev_fd, "pts", pts_fd, e) < 0)
+	snprintf(shm, sizeof(shm), "mode=1777,uid=%u,gid=%u,size=%llu", l->base,
+		 l->base, (unsigned long long)l->spec->mem_bytes / 2);
+	if (mount_here("devpts", "devpts", "/vdev/pts", MS_NOSUID | MS_NOEXEC,
+		       pts, e) < 0)
 		return -e->code;
-	shm_fd = mount_new("tmpfs", shm, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV,
-			   e);
-	if (shm_fd < 0)
-		return shm_fd;
-	return mount_below(dev_fd, "shm", shm_fd, e);
+	return mount_here("tmpfs", "shm", "/vdev/shm", MS_NOSUID | MS_NODEV,
+			  shm, e);
 }
 
 int step_dev(struct launch_ctx *l, struct err *e)
 {
-	char uid[16];
-	const struct mount_opt opts[] = {
-		{ "source", "dev" },
-		{ "mode", "0755" },
-		{ "uid", uid },
-		{ "gid", uid },
-		{ "size", "64k" },
-		{ "nr_inodes", "64" },
-		{ 0 },
-	};
-	AUTO_CLOSE int fd = -1, at_fd = open_place("/vdev", e);
+	char options[80];
+	AUTO_CLOSE int fd = -1;
 
-	if (at_fd < 0)
-		return at_fd;
-	snprintf(uid, sizeof(uid), "%u", l->base);
-	fd = mount_new("tmpfs", opts, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, e);
-	if (fd < 0 || fill_dev(l, fd, e) < 0 || mount_at(fd, at_fd, e) < 0)
+	snprintf(options, sizeof(options),
+		 "mode=0755,uid=%u,gid=%u,size=64k,nr_inodes=64", l->base,
+		 l->base);
+	if (mount_here("tmpfs", "dev", "/vdev", MS_NOSUID | MS_NOEXEC, options,
+		       e) < 0)
 		return -e->code;
-	return mount_pts_shm(l, fd, e);
+	fd = open_place("/vdev", e);
+	if (fd < 0 || fill_dev(l, fd, e) < 0)
+		return -e->code;
+	return mount_pts_shm(l, e);
 }
 
 /*
  * A read-only cover over one path of /proc, the current directory; a path that
- * is not there is fine: kernels differ. The classic call, as one does the work
- * of five: there are forty covers. What it makes has all attributes of the
+ * is not there is fine: kernels differ. What it makes has all attributes of the
  * mount that `with` is on.
  */
 static int cover(const char *path, const char *with, struct err *e)
 {
-	if (mount(with, path, NULL, MS_BIND, NULL) == 0)
-		return 0;
-	/* Or is it the cover that is not there? */
-	if (errno == ENOENT &&
-	    faccessat(AT_FDCWD, path, F_OK, AT_SYMLINK_NOFOLLOW) < 0 &&
-	    errno == ENOENT)
-		return 0;
-	return err_sys(e, "cover /proc/%s", path);
+	if (mount(with, path, NULL, MS_BIND, NULL) < 0 && errno != ENOENT)
+		return err_sys(e, "cover /proc/%s", path);
+	return 0;
 }
 
-/* Where the covers are taken from: /dev once more, but read-only. */
+/* Where the covers are taken from: /dev once more, but read-only. They are all
+ * there: one that is not would be taken for a path that is not. */
 static int open_covers(int dev_fd, struct err *e)
 {
 	AUTO_CLOSE int at_fd = open_place(COVERS, e), fd = -1;
@@ -252,7 +232,12 @@ static int open_covers(int dev_fd, struct err *e)
 	if (at_fd < 0)
 		return at_fd;
 	fd = mount_clone(dev_fd, "", VIEW_FLAGS | MOUNT_ATTR_RDONLY, -1, e);
-	return fd < 0 ? fd : mount_at(fd, at_fd, e);
+	if (fd < 0 || mount_at(fd, at_fd, e) < 0)
+		return -e->code;
+	if (access(FILE_COVER, F_OK) < 0 || access(DIR_COVER, F_OK) < 0 ||
+	    access(COVERS "/" COVER_MEMINFO, F_OK) < 0)
+		return err_sys(e, "find the covers");
+	return 0;
 }
 
 static int cover_sys(int proc_fd, struct err *e)
@@ -308,14 +293,14 @@ static int seal_dev(int dev_fd, struct err *e)
 
 int step_proc(struct launch_ctx *l, struct err *e)
 {
-	AUTO_CLOSE int at_fd = open_place("/vproc", e), fd = -1, dev_fd = -1;
+	AUTO_CLOSE int fd = -1, dev_fd = -1;
 	int r = 0;
 
-	if (at_fd < 0)
-		return at_fd;
-	fd = mount_new("proc", NULL, VIEW_FLAGS, e);
-	if (fd < 0 || mount_at(fd, at_fd, e) < 0)
+	if (mount_here("proc", "proc", "/vproc", VIEW_MS, NULL, e) < 0)
 		return -e->code;
+	fd = open_place("/vproc", e);
+	if (fd < 0)
+		return fd;
 	if (!l->has_net) /* before /proc/sys is covered */
 		r = network_any_port(fd);
 	if (r < 0)
@@ -363,22 +348,17 @@ static int put_cpu_online(int sys_fd, uint64_t cpus_milli, struct err *e)
 
 int step_sys(struct launch_ctx *l, struct err *e)
 {
-	static const struct mount_opt opts[] = { { "source", "sys" },
-						 { "mode", "0755" },
-						 { "size", "64k" },
-						 { 0 } };
-	AUTO_CLOSE int at_fd = open_place("/vsys", e), fd = -1;
+	AUTO_CLOSE int fd = -1;
 
-	if (at_fd < 0)
-		return at_fd;
-	fd = mount_new("tmpfs", opts, VIEW_FLAGS, e);
+	if (mount_here("tmpfs", "sys", "/vsys", VIEW_MS, "mode=0755,size=64k",
+		       e) < 0)
+		return -e->code;
+	fd = open_place("/vsys", e);
 	if (fd < 0)
 		return fd;
 	if (mkdirat(fd, "fs", 0755) < 0 || mkdirat(fd, "fs/cgroup", 0755) < 0)
 		return err_sys(e, "make /sys/fs/cgroup");
-	if (put_cpu_online(fd, l->spec->cpus_milli, e) < 0)
-		return -e->code;
-	return mount_at(fd, at_fd, e);
+	return put_cpu_online(fd, l->spec->cpus_milli, e);
 }
 
 /* On v2 the limits can be shown only from inside the cgroup namespace. */
