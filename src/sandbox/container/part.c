@@ -136,6 +136,9 @@ static int use_helper(struct part *p, int proc_fd, pid_t pid, int pipe_fd,
 	if (read_full(pipe_fd, &status, sizeof(status)) !=
 	    (ssize_t)sizeof(status))
 		return err_set(e, EIO, "make namespaces: the helper died");
+	/* It was put aside for us before it could wait. As long as it would
+	 * run here, who we wake is put where the sandbox's child runs. */
+	sched_yield();
 	if (status < 0)
 		return err_set(e, -status, "make namespaces: %s",
 			       strerror(-status));
