@@ -213,7 +213,7 @@ static double await(struct bench_case *c, int fd, uint8_t type)
 
 static double socket_run(struct bench_case *c)
 {
-	const char *argv[] = { "echo", "hi", NULL };
+	const char *argv[] = { "/bin/echo", "hi", NULL };
 	double t0 = now_us();
 
 	return await(c, ask(c, "/v1/run", "{}", argv, 2), FRAME_OUTPUT) - t0;
@@ -221,7 +221,7 @@ static double socket_run(struct bench_case *c)
 
 static double socket_exec(struct bench_case *c)
 {
-	const char *argv[] = { "true", NULL };
+	const char *argv[] = { "/bin/true", NULL };
 	double t0 = now_us();
 	char target[128];
 

@@ -300,6 +300,8 @@ static void conn_open(struct agent *a, int fd)
 		return;
 	}
 	say_hello(a);
+	/* Who has just connected may have asked for something already. */
+	conn_event(&a->conn, EPOLLIN);
 }
 
 static void on_connect(struct io *io, uint32_t events)
