@@ -284,14 +284,6 @@ static void kill_processes(struct box *b)
 		log_err("sandbox=%s %s", b->spec.id, e.msg);
 }
 
-/* Lets go what a launch needed. Not while it is under way: to take mounts down
- * is to interrupt all processors, and the child needs one of them. */
-static void tidy(struct box *b)
-{
-	launch_tidy();
-	part_dismiss(&b->part);
-}
-
 void box_end(struct box *b, struct waiter *wt)
 {
 	if (wt) {
@@ -305,10 +297,10 @@ void box_end(struct box *b, struct waiter *wt)
 		io_close(&b->w->loop, &b->talk_io);
 		timer_del(&b->w->loop, &b->later);
 		list_del(&b->later_node);
-		tidy(b);
+		launch_tidy();
+		part_close(&b->part);
 		auto_close(&b->listen_fd);
 		kill_processes(b);
-		part_close(&b->part);
 		relay_end(b);
 		door_close(b);
 		turns_drop(b);
@@ -363,6 +355,7 @@ static void launch_done(struct box *b)
 			   0);
 		unheard |= c->dead;
 	}
+	launch_tidy();
 	part_close(&b->part);
 	stock_refill_later(w);
 	/* The api that asked is gone, and the next one may have its list. */
@@ -415,7 +408,6 @@ static void launch_told(struct io *io, uint32_t events)
 	timer_del(&b->w->loop, &b->later);
 	list_del(&b->later_node);
 	io_close(&b->w->loop, io);
-	tidy(b);
 	if (word == LAUNCH_RAN) {
 		launch_ran(b);
 		return;
