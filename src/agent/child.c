@@ -60,9 +60,8 @@ static int oom_adjust(const struct confine *c, const char *value, struct err *e)
 
 /*
  * Once, before the first fork or in the child that was made before:
- * dispositions that the launcher ignored would
- * survive exec (and an ignored SIGCHLD would hide exits from us), and the
- * bounding set is read so that children only drop what is there.
+ * dispositions that the launcher ignored would survive exec, and the bounding
+ * set is read so that children only drop what is there.
  */
 static uint64_t bounding;
 
@@ -159,14 +158,19 @@ int child_join(const struct confine *c, struct err *e)
 static int MUST_CHECK choose_cpus(const struct confine *c, struct err *e)
 {
 	int at = sched_getcpu(), i;
+	cpu_set_t set, allowed;
 	unsigned n = 0;
-	cpu_set_t set;
 
+	if (c->cpus == 0)
+		return 0;
+	/* Now: the sandbox may be moved. */
+	if (sched_getaffinity(0, sizeof(allowed), &allowed) < 0)
+		return err_sys(e, "ask for processors");
 	CPU_ZERO(&set);
 	for (i = 0; i < CPU_SETSIZE && n < c->cpus; i++) {
 		int cpu = ((at < 0 ? 0 : at) + i) % CPU_SETSIZE;
 
-		if (!CPU_ISSET(cpu, &c->allowed))
+		if (!CPU_ISSET(cpu, &allowed))
 			continue;
 		CPU_SET(cpu, &set);
 		n++;

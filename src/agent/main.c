@@ -59,13 +59,9 @@ static int take_cpus(const char *v)
 	uint64_t n;
 	int r = parse_u64(v, CPU_SETSIZE, &n);
 
-	if (r < 0)
-		return r;
-	agent.confine.cpus = (unsigned)n;
-	return sched_getaffinity(0, sizeof(agent.confine.allowed),
-				 &agent.confine.allowed) < 0
-		       ? -errno
-		       : 0;
+	if (r == 0)
+		agent.confine.cpus = (unsigned)n;
+	return r;
 }
 
 static int take_nofile(const char *v)

@@ -1,6 +1,6 @@
 /*
  * One child made ahead, while nothing else is to be done, or while the agent
- * starts and another processor is idle: it has joined the
+ * starts, for which another processor may have time: it has joined the
  * group of user processes and has their session and filter, and waits
  * for its plan. A spawn then pays for neither a fork nor a filter. (A builtin
  * needs a fork of the agent as it is now.)
@@ -74,16 +74,24 @@ static int MUST_CHECK obey(const struct confine *c, int *fd, struct err *e)
 	return child_finish(&plan, fd, e);
 }
 
+static void await_any(int fd)
+{
+	int fds[FD_PASS_MAX];
+
+	if (recv_msg_fds(fd, text, sizeof(text), fds) <= 0)
+		_exit(1); /* nobody needs us */
+}
+
 static void __attribute__((noreturn))
 wait_for_order(const struct agent *a, int fd)
 {
 	struct err e = { 0 };
-	int r;
 
+	/* Who fails waits for somebody to tell it to. */
 	if (child_prepare(&a->confine, &e) < 0 || child_keep(&fd, &e) < 0)
-		_exit(1);
-	r = obey(&a->confine, &fd, &e);
-	(void)r; /* or we would be another program by now */
+		await_any(fd);
+	else if (obey(&a->confine, &fd, &e) == 0)
+		_exit(1); /* we would be another program by now */
 	child_fail(fd, &e);
 }
 

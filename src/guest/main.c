@@ -20,7 +20,8 @@ static struct guest guest = {
 		  .userns_fd = -1,
 		  .cgroupns_fd = -1,
 		  .netns_fd = -1,
-		  .helper_fd = -1 },
+		  .helper_fd = -1,
+		  .helper_pid_fd = -1 },
 	.box = { .pid_fd = -1, .talk_fd = -1 },
 	.listen_fd = -1,
 	.group_fd = -1,
@@ -129,7 +130,6 @@ static int launch(struct guest *g, struct err *e)
 	if (launch_hear(g->box.talk_fd, &g->part, e) < 0)
 		return -e->code;
 	launch_tidy();
-	part_dismiss(&g->part);
 	return 0;
 }
 

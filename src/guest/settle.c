@@ -39,7 +39,8 @@ static int await_spare(const struct guest *g, struct err *e)
 		return fd;
 	for (waited = 0; waited < MOST_MS && !has_spare(fd); waited += STEP_MS)
 		usleep(STEP_MS * 1000);
-	/* It has joined its group: a few calls more, and it waits. */
+	/* It has joined its group: a few calls more, and it waits; and the
+	 * agent, with nothing to do, has got ready for the next one. */
 	usleep(QUIET_MS * 1000);
 	return 0;
 }

@@ -3,9 +3,13 @@
  * (bN) in every hierarchy that matters, in it the agent, and below it the
  * group `user` for everything that the agent starts:
  *
- *	v2:	bN (memory, pids, io, cpuset)  bN/agent  bN/user (cpu quota,
- *memory) v1:	memory/bN pids/bN cpuacct/bN cpuset/bN cpu/bN (the agent)
- *cpu/bN/user (quota) and in the unified tree bN, for kill and freeze, bN/user
+ * v2:	bN (memory, pids, io, cpuset)
+ *	bN/agent
+ *	bN/user (cpu quota, memory)
+ * v1:	memory/bN pids/bN cpuacct/bN cpuset/bN
+ *	cpu/bN (the agent)
+ *	cpu/bN/user (quota)
+ *	and in the unified tree bN, for kill and freeze, and bN/user
  *
  * On v1 io is not shared out: its controller does not see buffered writes.
  *

@@ -3,12 +3,10 @@
  * them unless somebody says otherwise (warden/apart.c).
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/auto.h"
 #include "base/fd.h"
 #include "sandbox/cgroup.h"
 #include "sandbox/cgroup_knob.h"

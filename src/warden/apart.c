@@ -2,13 +2,14 @@
  * Hogs: sandboxes that use all that they may have. Whoever wakes up on the
  * processor of one waits until the kernel's next tick, however small the hog's
  * share is and however idle the other processors are. So hogs get processors of
- * their own, as many as they fill together, and the other sandboxes the rest:
- * nobody has less than before, and no one waits for a hog.
+ * their own, as many as they fill together and may use, and the other sandboxes
+ * the rest: nobody has less than before, and no one waits for a hog.
  *
  * It is looked for while sandboxes are busy: what all of them use is one
  * figure; what each uses is asked only when that is enough to fill a processor.
  */
-#include <limits.h>
+#include <errno.h>
+#include <stdint.h>
 #include <stdlib.h>
 
 #include "base/buf.h"
@@ -26,7 +27,9 @@ enum {
 	HOG_TENTHS = 6,
 	STAY_TENTHS = 3,
 	HOG_LOOKS = 100, /* ...and for how many looks without */
-	MOVES = 100,     /* at once: some 20 us each */
+	MOVE_US = 1000,  /* in one turn: others wait */
+	MOVE_PAUSE_MS = 5,
+	AGAIN_MS = 200, /* what failed */
 	EVERYWHERE = 0,
 };
 
@@ -52,21 +55,27 @@ static void share_out(struct apart *a)
 	}
 }
 
-static void move(struct apart *a, struct box *b, unsigned place)
+static bool move(struct apart *a, struct box *b, unsigned place)
 {
 	const cpu_set_t *set = b->hog ? &a->hogs : &a->others;
 	struct err e = { 0 };
 
-	b->place = place;
 	if (cgroup_set_cpus(&b->w->cg, b->slot,
-			    place == EVERYWHERE ? NULL : set, &e) < 0)
+			    place == EVERYWHERE ? NULL : set, &e) < 0 &&
+	    e.code != ENOENT) { /* its group is gone, and so is it */
 		log_debug("sandbox=%s keeps its processors: %s", b->spec.id,
 			  e.msg);
+		return false;
+	}
+	b->place = place;
+	return true;
 }
 
-/* Returns whether all are where they belong. */
-static bool move_some(struct warden *w, unsigned most)
+/* Until then: each task of a sandbox is moved. In how many milliseconds there is
+ * more to do; 0: all are where they belong. */
+static unsigned move_some(struct warden *w, uint64_t until_us)
 {
+	unsigned again_ms = 0;
 	struct list *pos, *tmp;
 	size_t i;
 
@@ -78,19 +87,21 @@ static bool move_some(struct warden *w, unsigned most)
 			/* One that starts looks at what it has. */
 			if (b->place == place || b->looked_us == 0)
 				continue;
-			if (most-- == 0)
-				return false;
-			move(&w->apart, b, place);
+			if (clock_boot_us() >= until_us)
+				return MOVE_PAUSE_MS;
+			if (!move(&w->apart, b, place))
+				again_ms = AGAIN_MS;
 		}
-	return true;
+	return again_ms;
 }
 
 static void move_more(struct timer *t)
 {
 	struct warden *w = container_of(t, struct warden, apart.move_timer);
+	unsigned again_ms = move_some(w, clock_boot_us() + MOVE_US);
 
-	if (!move_some(w, MOVES))
-		timer_set(&w->loop, t, 1, move_more);
+	if (again_ms)
+		timer_set(&w->loop, t, again_ms, move_more);
 }
 
 /* What it used since it was looked at, in thousandths of a processor. */
@@ -105,14 +116,18 @@ static unsigned use_of(struct box *b, uint64_t now_us)
 	return (unsigned)use;
 }
 
-static bool uses_limit(const struct box *b, unsigned use, unsigned cpus)
+/* As far as there are processors for it. */
+static unsigned limit_of(const struct box *b, unsigned cpus)
 {
-	uint64_t limit = b->spec.cpus_milli;
+	return b->spec.cpus_milli < (uint64_t)cpus * 1000
+		       ? (unsigned)b->spec.cpus_milli
+		       : cpus * 1000;
+}
 
-	if (limit > cpus * 1000)
-		limit = cpus * 1000;
+static bool uses_limit(const struct box *b, unsigned use, unsigned limit)
+{
 	return (uint64_t)use * 10 >=
-	       limit * (b->hog_looks ? STAY_TENTHS : HOG_TENTHS);
+	       (uint64_t)limit * (b->hog_looks ? STAY_TENTHS : HOG_TENTHS);
 }
 
 /* Fills `hogs`, which has room for all. */
@@ -125,18 +140,18 @@ static size_t find_hogs(struct warden *w, uint64_t now_us, struct hog *hogs)
 	for (i = 0; i < BOX_BUCKETS; i++)
 		list_each (pos, tmp, &w->boxes[i]) {
 			struct box *b = container_of(pos, struct box, node);
-			unsigned use;
+			unsigned use, limit = limit_of(b, cpus);
 
 			b->hog = false;
 			if (b->state != BOX_RUNNING)
 				continue;
 			use = use_of(b, now_us);
-			if (uses_limit(b, use, cpus))
+			if (uses_limit(b, use, limit))
 				b->hog_looks = HOG_LOOKS;
 			else if (b->hog_looks)
 				b->hog_looks--;
 			if (b->hog_looks)
-				hogs[n++] = (struct hog){ use, b };
+				hogs[n++] = (struct hog){ use, limit, b };
 		}
 	return n;
 }
@@ -170,7 +185,7 @@ static bool read_cpus(struct warden *w)
 	cpu_set_t cpus;
 
 	if (cgroup_cpus(&w->cg, &cpus, &e) < 0) {
-		log_warn("busy sandboxes are not kept apart: %s", e.msg);
+		log_warn("busy sandboxes stay where they are: %s", e.msg);
 		return false;
 	}
 	if (!CPU_EQUAL(&cpus, &a->cpus))
@@ -203,12 +218,9 @@ static void look(struct timer *t)
 		return;
 	if (a->alert)
 		a->alert--;
-	if (a->n || a->alert || all_milli >= WORTH_MILLI) {
-		if (!read_cpus(w))
-			return;
-		if (CPU_COUNT(&a->cpus) > 1)
-			decide(w, now_us, all_milli);
-	}
+	if ((a->n || a->alert || all_milli >= WORTH_MILLI) && read_cpus(w) &&
+	    CPU_COUNT(&a->cpus) > 1)
+		decide(w, now_us, all_milli);
 	timer_set(&w->loop, t,
 		  a->alert || all_milli >= BUSY_MILLI ? BUSY_MS + w->n_boxes
 						      : IDLE_MS,
@@ -236,6 +248,6 @@ void apart_adopted(struct box *b)
 void apart_release(struct warden *w)
 {
 	w->apart.n = 0;
-	if (!move_some(w, UINT_MAX))
+	if (move_some(w, UINT64_MAX))
 		log_warn("not all sandboxes have all processors");
 }

@@ -6,6 +6,7 @@
 /* One that uses what it may have. Processors are counted in thousandths. */
 struct hog {
 	unsigned use_milli;
+	unsigned limit_milli; /* what it could use, if it were let */
 	struct box *box;
 };
 

@@ -76,7 +76,8 @@ struct box *box_new(struct warden *w, const struct launch_spec *s)
 
 	b->w = w;
 	b->spec = *s;
-	b->pid_io.fd = b->talk_io.fd = b->listen_fd = b->freezer_fd = -1;
+	b->pid_io.fd = b->talk_io.fd = b->helper_io.fd = -1;
+	b->listen_fd = b->freezer_fd = -1;
 	memset(b->door, -1, sizeof(b->door)); /* each is -1 */
 	list_init(&b->turns);
 	list_init(&b->reclaim_node);
@@ -232,7 +233,7 @@ static void try_clean(struct timer *t)
 	if (b->last.use.cpu_us < cpu_us)
 		b->last.use.cpu_us = cpu_us;
 	/* The last task may still be on its way out of the group. */
-	if (r < 0)
+	if (r < 0 || b->helper_io.fd >= 0)
 		timer_set(&b->w->loop, t, RETRY_MS, try_clean);
 	else if (give_back(b) < 0)
 		timer_set(&b->w->loop, t, SHORT_MS, try_clean);
@@ -284,6 +285,31 @@ static void kill_processes(struct box *b)
 		log_err("sandbox=%s %s", b->spec.id, e.msg);
 }
 
+static void helper_ended(struct io *io, uint32_t events)
+{
+	struct box *b = container_of(io, struct box, helper_io);
+	siginfo_t si = { 0 };
+
+	(void)events;
+	waitid(P_PIDFD, (id_t)io->fd, &si, WEXITED);
+	io_close(&b->w->loop, io);
+}
+
+/* What a launch needed. Nobody waits for the helper's end, which depends on
+ * what else the sandbox does. */
+static void let_part_go(struct box *b)
+{
+	int fd = part_release(&b->part);
+
+	launch_tidy();
+	part_close(&b->part);
+	if (fd < 0)
+		return;
+	b->helper_io.fd = fd;
+	if (io_add(&b->w->loop, &b->helper_io, fd, EPOLLIN, helper_ended) < 0)
+		helper_ended(&b->helper_io, 0);
+}
+
 void box_end(struct box *b, struct waiter *wt)
 {
 	if (wt) {
@@ -297,8 +323,7 @@ void box_end(struct box *b, struct waiter *wt)
 		io_close(&b->w->loop, &b->talk_io);
 		timer_del(&b->w->loop, &b->later);
 		list_del(&b->later_node);
-		launch_tidy();
-		part_close(&b->part);
+		let_part_go(b);
 		auto_close(&b->listen_fd);
 		kill_processes(b);
 		relay_end(b);
@@ -355,8 +380,7 @@ static void launch_done(struct box *b)
 			   0);
 		unheard |= c->dead;
 	}
-	launch_tidy();
-	part_close(&b->part);
+	let_part_go(b);
 	stock_refill_later(w);
 	/* The api that asked is gone, and the next one may have its list. */
 	if (unheard) {

@@ -97,6 +97,7 @@ struct box {
 	struct last_use last; /* filled while it ends */
 	bool resizing;
 	struct io pid_io, talk_io;
+	struct io helper_io;    /* the part's, until it has ended */
 	struct timer later;     /* when talk_io is listened to... */
 	struct list later_node; /* ...in `unheard` until it was heard */
 	int listen_fd;          /* the agent's socket, until it goes to it */

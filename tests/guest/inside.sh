@@ -254,13 +254,20 @@ processors() {
 }
 processors_are() { [ "$(processors)" = "$1" ]; }
 
+# Who uses what, for who reads of a failure.
+busy() {
+	for g in /sys/fs/cgroup/system.slice/carrel-box.service/b*; do
+		echo "$g: '$(cat "$g/cpuset.cpus")' $(grep usage_usec "$g/cpu.stat") of $(cat "$g/user/cpu.max")"
+	done
+	top -bn1 | head -n 12
+}
+wait_processors() { until_ok 60 processors_are "$1" || { echo "never '$1'"; busy; sleep 2; busy; return 1; }; }
+
 kept_apart() {
-	carrel create --name hog --cpus 1 && until_ok 60 processors_are '' &&
-		carrel exec -d hog -- sh -c 'while :; do :; done' || return 1
-	until_ok 60 processors_are 01 || { processors; return 1; }
-	is here "$(in_box 'echo here')" && carrel exec hog -- killall -9 sh
-	until_ok 60 processors_are '' || { processors; return 1; }
-	carrel rm hog
+	carrel create --name hog --cpus 1 && wait_processors '' &&
+		carrel exec -d hog -- sh -c 'while :; do :; done' &&
+		wait_processors 01 && is here "$(in_box 'echo here')" &&
+		carrel exec hog -- killall -9 sh && wait_processors '' && carrel rm hog
 }
 
 # --- state

@@ -7,7 +7,7 @@
 
 enum { MAX = 64 };
 
-/* `n` hogs that use so much each. */
+/* `n` hogs that use so much each, and may use no more. */
 static unsigned choose(size_t n, unsigned each, struct apart_load load,
 		       size_t *chosen)
 {
@@ -15,7 +15,7 @@ static unsigned choose(size_t n, unsigned each, struct apart_load load,
 	size_t i;
 
 	for (i = 0; i < n; i++)
-		hogs[i].use_milli = each;
+		hogs[i].use_milli = hogs[i].limit_milli = each;
 	return apart_choose(hogs, n, &load, chosen);
 }
 
@@ -61,11 +61,41 @@ static void test_small_first(void)
 	size_t k, i;
 
 	for (i = 1; i < 21; i++)
-		hogs[i].use_milli = 50;
-	hogs[0].use_milli = 1500;
+		hogs[i].use_milli = hogs[i].limit_milli = 50;
+	hogs[0].use_milli = hogs[0].limit_milli = 1500;
 	CHECK(apart_choose(hogs, 21, &load, &k) == 1);
 	CHECK(k == 20);
 	CHECK(hogs[20].use_milli == 1500);
+}
+
+/* Who is kept to some can show no more than these: its limit counts. */
+static void test_limits(void)
+{
+	struct hog one = { .use_milli = 1000, .limit_milli = 2000 };
+	struct hog three[3] = { { 350, 1000, NULL },
+				{ 350, 1000, NULL },
+				{ 350, 1000, NULL } };
+	struct hog two[2] = { { 1000, 1000, NULL }, { 0, 4000, NULL } };
+	size_t k;
+
+	/* With a limit of all there is, it is never kept to one. */
+	CHECK(apart_choose(&one, 1, &(struct apart_load){ 2, 1000, 0 }, &k) ==
+	      0);
+	CHECK(apart_choose(&one, 1, &(struct apart_load){ 2, 1000, 1 }, &k) ==
+	      0);
+	/* Where there is room for its limit, it has to fill that. */
+	CHECK(apart_choose(&one, 1, &(struct apart_load){ 8, 1000, 0 }, &k) ==
+	      0);
+	one.use_milli = 1900;
+	CHECK(apart_choose(&one, 1, &(struct apart_load){ 8, 1900, 0 }, &k) ==
+	      2);
+	/* Three that may use three do not share one. */
+	CHECK(apart_choose(three, 3, &(struct apart_load){ 8, 1050, 0 }, &k) ==
+	      0);
+	/* The one that rests may come back for more than there would be. */
+	CHECK(apart_choose(two, 2, &(struct apart_load){ 8, 1000, 0 }, &k) ==
+	      1);
+	CHECK(k == 1 && two[0].limit_milli == 1000);
 }
 
 static bool round_trip(const char *in, const char *out)
@@ -101,6 +131,7 @@ int main(void)
 	test_filled();
 	test_others();
 	test_small_first();
+	test_limits();
 	test_lists();
 	return CHECK_DONE();
 }

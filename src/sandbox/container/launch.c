@@ -441,13 +441,12 @@ int launch_go(const struct launched *l, const struct launch_spec *s,
 	AUTO_CLOSE int root_fd = root_make(s, p, e);
 	const int fds[FD_PASS_MAX] = { p->userns_fd, p->cgroupns_fd, listen_fd,
 				       root_fd, p->netns_fd };
-	ssize_t n = 0;
+	ssize_t n;
 
-	if (root_fd >= 0)
-		n = send_msg_fds(l->talk_fd, "g", 1, fds,
-				 p->kind == PART_NO_NET ? 4 : 5);
 	if (root_fd < 0)
 		return root_fd;
+	n = send_msg_fds(l->talk_fd, "g", 1, fds,
+			 p->kind == PART_NO_NET ? 4 : 5);
 	if (n == -EPIPE || n == -ECONNRESET)
 		return LAUNCH_FAILED;
 	return n < 0 ? err_set(e, (int)-n, "let the child go on: %s",

@@ -136,9 +136,6 @@ static int use_helper(struct part *p, int proc_fd, pid_t pid, int pipe_fd,
 	if (read_full(pipe_fd, &status, sizeof(status)) !=
 	    (ssize_t)sizeof(status))
 		return err_set(e, EIO, "make namespaces: the helper died");
-	/* It was put aside for us before it could wait. As long as it would
-	 * run here, who we wake is put where the sandbox's child runs. */
-	sched_yield();
 	if (status < 0)
 		return err_set(e, -status, "make namespaces: %s",
 			       strerror(-status));
@@ -150,8 +147,7 @@ static int use_helper(struct part *p, int proc_fd, pid_t pid, int pipe_fd,
 static int helper_start(const struct cgroup_host *h, struct part *p,
 			struct err *e)
 {
-	AUTO_CLOSE int pid_fd = -1;
-	int pair[2];
+	int pair[2], pid_fd = -1;
 	pid_t pid;
 
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
@@ -168,10 +164,11 @@ static int helper_start(const struct cgroup_host *h, struct part *p,
 	}
 	p->helper = pid;
 	p->helper_fd = pair[0];
+	p->helper_pid_fd = pid_fd;
 	return 0;
 }
 
-void part_dismiss(struct part *p)
+static void dismiss(struct part *p)
 {
 	/* Not by closing alone: a child of another launch may have a copy. */
 	if (p->helper_fd >= 0)
@@ -183,10 +180,20 @@ void part_reap(struct part *p)
 {
 	if (p->helper == 0)
 		return;
-	part_dismiss(p);
+	dismiss(p);
 	while (waitpid(p->helper, NULL, 0) < 0 && errno == EINTR)
 		continue;
 	p->helper = 0;
+	auto_close(&p->helper_pid_fd);
+}
+
+int part_release(struct part *p)
+{
+	if (p->helper == 0)
+		return -1;
+	dismiss(p);
+	p->helper = 0;
+	return take_fd(&p->helper_pid_fd);
 }
 
 static int failed(struct part *p, struct err *e)
@@ -225,8 +232,8 @@ int part_finish(const struct cgroup_host *h, int proc_fd, struct part *p,
 
 	auto_close(&p->birth_fd);
 	p->unfinished = false;
-	/* It stays until part_dismiss(), for who is in a hurry; on v2 it must
-	 * have left the group before that is split. */
+	/* It stays, for who is in a hurry; on v2 it must have left the group
+	 * before that is split. */
 	if (h->v2)
 		part_reap(p);
 	if (r == 0 && h->v2) {

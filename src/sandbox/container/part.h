@@ -34,7 +34,7 @@ struct part {
 	bool unfinished; /* until part_finish() */
 	int birth_fd;    /* group that the helper is born in */
 	pid_t helper;    /* not reaped yet; 0: none */
-	int helper_fd;
+	int helper_fd, helper_pid_fd;
 };
 
 /*
@@ -61,11 +61,14 @@ int part_finish(const struct cgroup_host *h, int proc_fd, struct part *p,
 			.userns_fd = -1,   \
 			.cgroupns_fd = -1, \
 			.netns_fd = -1,    \
-			.helper_fd = -1 })
+			.helper_fd = -1,   \
+			.helper_pid_fd = -1 })
 /* After part_finish(): lets the helper go, and waits for its end. part_close()
- * does both. Who is in a hurry does the first when there is time for it. */
-void part_dismiss(struct part *p);
+ * does so, too. */
 void part_reap(struct part *p);
+/* Lets it go, and leaves the rest to the caller: its pidfd, or -1 when there is
+ * none. On v1 it is inside of the quota, and may take its time. */
+int part_release(struct part *p);
 void part_close(struct part *p);
 
 /* The agent's own id: in no sandbox's map, and not that of those it must be
