@@ -84,23 +84,32 @@ int cgroup_cpus(const struct cgroup_host *h, cpu_set_t *out, struct err *e)
 	return r < 0 ? err_set(e, -r, "%s: %s", file, strerror(-r)) : 0;
 }
 
+static int write_cpus(const struct cgroup_host *h, unsigned slot,
+		      const char *text)
+{
+	char path[40];
+
+	snprintf(path, sizeof(path), "b%u/cpuset.cpus", slot);
+	return knob_write_at(parent_fd(h), path, text);
+}
+
 int cgroup_set_cpus(const struct cgroup_host *h, unsigned slot,
 		    const cpu_set_t *set, struct err *e)
 {
-	char path[40], text[LIST_TEXT] = "\n"; /* v2: as the parent has it */
+	char text[LIST_TEXT];
 	cpu_set_t all;
 	int r;
 
-	if (!set && !h->v2) {
-		if (cgroup_cpus(h, &all, e) < 0)
-			return -e->code;
-		set = &all;
-	}
-	if (set && cpus_text(set, text, sizeof(text)) < 0)
+	/* v2: as the parent has it. But older kernels (6.1) do not let who has
+	 * processes have none of its own any more. */
+	if (!set && h->v2 && write_cpus(h, slot, "\n") == 0)
+		return 0;
+	if (!set && cgroup_cpus(h, &all, e) < 0)
+		return -e->code;
+	if (cpus_text(set ? set : &all, text, sizeof(text)) < 0)
 		return err_set(e, E2BIG, "too many processors");
-	snprintf(path, sizeof(path), "b%u/cpuset.cpus", slot);
-	r = knob_write_at(parent_fd(h), path, text);
-	return r < 0 ? err_set(e, -r, "write '%s' to %s: %s", text, path,
-			       strerror(-r))
+	r = write_cpus(h, slot, text);
+	return r < 0 ? err_set(e, -r, "processors %s for group b%u: %s", text,
+			       slot, strerror(-r))
 		     : 0;
 }

@@ -250,7 +250,7 @@ tap() {
 # The processors that sandboxes may use, where that is not all of them.
 processors() {
 	cat /sys/fs/cgroup/system.slice/carrel-box.service/b*/cpuset.cpus |
-		sort -u | tr -d '\n'
+		grep -vx 0-1 | sort -u | tr -d '\n'
 }
 processors_are() { [ "$(processors)" = "$1" ]; }
 
