@@ -365,6 +365,16 @@ int cgroup_join(const struct cgroup_host *h, unsigned slot, bool user)
 	return 0;
 }
 
+int cgroup_leave_quota(const struct cgroup_host *h, unsigned slot)
+{
+	char path[40];
+
+	if (h->v1_fd[V1_CPU] < 0)
+		return 0;
+	snprintf(path, sizeof(path), "b%u/tasks", slot);
+	return knob_write_at(h->v1_fd[V1_CPU], path, "0");
+}
+
 int cgroup_open_user(const struct cgroup_host *h, unsigned slot, int *into_fd,
 		     int *join_fd, struct err *e)
 {

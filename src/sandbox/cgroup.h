@@ -96,6 +96,8 @@ int cgroup_resize(const struct cgroup_fds *f, const struct cgroup_limits *from,
  */
 int cgroup_join(const struct cgroup_host *h, unsigned slot,
 		bool user) MUST_CHECK;
+/* On v1, who has joined as a user process: back to where the agent is. */
+int cgroup_leave_quota(const struct cgroup_host *h, unsigned slot) MUST_CHECK;
 /* Where the agent's children are born, and on v1 what they join then (-1 on
  * v2): see wire/agent_args.h. */
 int cgroup_open_user(const struct cgroup_host *h, unsigned slot, int *into_fd,
@@ -168,7 +170,7 @@ int cpus_text(const cpu_set_t *set, char *out, size_t cap) MUST_CHECK;
  * CGROUP_PARENTS/NAME in the caller's mount namespace: a mount of its own for
  * each sandbox would be compared with those of all others when it is made.
  * cgroup_parent_mount() copies the one of row `i`: -1 if there is none (and no
- * error), else its NAME, too.
+ * error), else its NAME, too. On v1 cgroup_view() leaves the caller in `at_fd`.
  */
 #define CGROUP_PARENTS "/groups"
 int cgroup_parent_mount(const struct cgroup_host *h, unsigned i,

@@ -295,19 +295,27 @@ static void helper_ended(struct io *io, uint32_t events)
 	io_close(&b->w->loop, io);
 }
 
-/* What a launch needed. Nobody waits for the helper's end, which depends on
- * what else the sandbox does. */
-static void let_part_go(struct box *b)
+/*
+ * As soon as it is not needed any more: it is in the sandbox's groups, and
+ * would be frozen with them. Nobody waits for its end, which depends on what
+ * else the sandbox does.
+ */
+static void let_helper_go(struct box *b)
 {
 	int fd = part_release(&b->part);
 
-	launch_tidy();
-	part_close(&b->part);
 	if (fd < 0)
 		return;
 	b->helper_io.fd = fd;
 	if (io_add(&b->w->loop, &b->helper_io, fd, EPOLLIN, helper_ended) < 0)
 		helper_ended(&b->helper_io, 0);
+}
+
+static void let_part_go(struct box *b)
+{
+	launch_tidy();
+	let_helper_go(b);
+	part_close(&b->part);
 }
 
 void box_end(struct box *b, struct waiter *wt)
@@ -572,6 +580,7 @@ static int go(struct box *b, struct err *e)
 		answer_early(
 			container_of(b->waiters.next, struct waiter, node));
 	}
+	let_helper_go(b);
 	return 0;
 }
 
@@ -633,6 +642,9 @@ static int start(struct box *b, struct err *e)
 
 	if (box_is_vm(b) && missing->code)
 		return err_set(e, missing->code, "%s", missing->msg);
+	/* Its child waits long, and would hold the layers of another root. */
+	if (b->spec.from[0])
+		launch_tidy();
 	if (b->spec.from[0] && disk_start(b, e) < 0)
 		return -e->code;
 	if (box_is_vm(b) && vm_base_start(b, e) < 0)

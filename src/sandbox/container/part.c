@@ -65,7 +65,13 @@ static int helper_steps(const struct cgroup_host *h, const struct part *p)
 		r = cgroup_join(h, p->slot, true);
 	if (r < 0)
 		return r;
-	if (unshare(CLONE_NEWCGROUP) < 0 || unshare(CLONE_NEWUSER) < 0)
+	if (unshare(CLONE_NEWCGROUP) < 0)
+		return -errno;
+	/* Or its end would have to wait for what the sandbox does. */
+	r = cgroup_leave_quota(h, p->slot);
+	if (r < 0)
+		return r;
+	if (unshare(CLONE_NEWUSER) < 0)
 		return -errno;
 	if (p->kind == PART_WORKER || !WALL(NSLIMIT))
 		return 0;
