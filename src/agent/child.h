@@ -20,9 +20,9 @@ struct confine {
 	/* Their groups: born in the one, joins the other; -1: none. Without
 	 * both, a child is where the agent is. */
 	int into_fd, join_fd;
-	unsigned nofile;   /* open files of each; 0: the usual */
-	bool sudo;         /* uid 0 may be asked for */
-	unsigned cpus;     /* processors that each may use; 0: all */
+	unsigned nofile; /* open files of each; 0: the usual */
+	bool sudo;       /* uid 0 may be asked for */
+	unsigned cpus;   /* processors that each may use; 0: all */
 };
 
 struct plan {
@@ -51,8 +51,9 @@ int child_join(const struct confine *c, struct err *e) MUST_CHECK;
 /*
  * Once, and off the path of the first process: what all of them need, and the
  * agent's own filter. Until then the agent has handled nothing but words of
- * the host and the image's list of users; who sets the first process going calls it right after that, so
- * before a byte of what was started can be. A failure ends the agent.
+ * the host and the image's list of users; who sets the first process going
+ * calls it right after that, so before a byte of what was started can be. A
+ * failure ends the agent.
  */
 void agent_settle(void);
 

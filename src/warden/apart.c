@@ -71,8 +71,8 @@ static bool move(struct apart *a, struct box *b, unsigned place)
 	return true;
 }
 
-/* Until then: each task of a sandbox is moved. In how many milliseconds there is
- * more to do; 0: all are where they belong. */
+/* Until then: each task of a sandbox is moved. In how many milliseconds there
+ * is more to do; 0: all are where they belong. */
 static unsigned move_some(struct warden *w, uint64_t until_us)
 {
 	unsigned again_ms = 0;
