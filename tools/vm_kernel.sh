@@ -4,10 +4,10 @@
 #
 #	OUT/vmlinux	uncompressed: emulation decompresses slowly
 #	OUT/m/*.ko	and OUT/m/order, the order to load them in
-#	OUT/version	of the package
+#	OUT/version	of the package, and what was asked for
 set -eu
 out=${1:?usage: vm_kernel.sh OUT}
-modules='virtio virtio_ring virtio_mmio virtio_console virtio_blk libcrc32c erofs overlay'
+modules='virtio_mmio virtio_console virtio_blk erofs overlay' # what they need follows
 
 package=$(apt-cache depends linux-image-cloud-amd64 |
 	sed -n 's/.*Depends: \(linux-image-[0-9].*\)/\1/p' | head -n 1)
@@ -18,9 +18,7 @@ package=$(apt-cache depends linux-image-cloud-amd64 |
 	exit 1
 }
 version=$(apt-cache policy "$package" | sed -n 's/.*Candidate: //p')
-order=$(for m in $modules; do echo "$m.ko"; done)
-[ "$(cat "$out/version" "$out/m/order" 2>/dev/null)" != "$package $version
-$order" ] || exit 0
+[ "$(cat "$out/version" 2>/dev/null)" != "$package $version: $modules" ] || exit 0
 
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
@@ -49,16 +47,33 @@ extract '\x02\x21\x4c\x18' 'lz4 -dc' || extract '\x28\xb5\x2f\xfd' 'zstd -dcq' |
 
 rm -rf "$out"
 mkdir -p "$out/m"
-for m in $modules; do
-	file=$(find "$tmp/root/lib/modules" -name "$m.ko*" | head -n 1)
-	[ -n "$file" ] || { echo "vm_kernel.sh: no module $m" >&2; exit 1; }
+
+# Which module needs which differs from kernel to kernel: each says it itself.
+needs() {
+	objcopy -O binary --only-section=.modinfo "$1" /dev/stdout | tr '\0' '\n' |
+		sed -n 's/^depends=//p' | tr ',' ' '
+}
+
+# take NAME: behind all that it needs.
+taken=
+take() {
+	case " $taken " in *" $1 "*) return ;; esac
+	taken="$taken $1"
+	file=$(find "$tmp/root/lib/modules" -name "$(echo "$1" | sed 's/_/[-_]/g').ko*" | head -n 1)
+	[ -n "$file" ] || { echo "vm_kernel.sh: no module $1" >&2; exit 1; }
 	case $file in
-	*.xz) xz -dc "$file" >"$out/m/$m.ko" ;;
-	*.zst) zstd -dcq "$file" >"$out/m/$m.ko" ;;
-	*) cp "$file" "$out/m/$m.ko" ;;
+	*.xz) xz -dc "$file" >"$out/m/$1.ko" ;;
+	*.zst) zstd -dcq "$file" >"$out/m/$1.ko" ;;
+	*) cp "$file" "$out/m/$1.ko" ;;
 	esac
-	strip --strip-debug "$out/m/$m.ko"
-	echo "$m.ko" >>"$out/m/order"
+	for m in $(needs "$out/m/$1.ko"); do
+		take "$m"
+	done
+	strip --strip-debug "$out/m/$1.ko"
+	echo "$1.ko" >>"$out/m/order"
+}
+for module in $modules; do
+	take "$module"
 done
 cp "$tmp/vmlinux" "$out/vmlinux"
-echo "$package $version" >"$out/version"
+echo "$package $version: $modules" >"$out/version"
