@@ -368,10 +368,6 @@ static void launch_done(struct box *b)
 	/* Killed before exec, it says nothing either: pid_ended() comes. */
 	if (ending)
 		return;
-	/* From now on it may be frozen, with all that is in its groups. It was
-	 * told to end long ago, and no quota is in its way. */
-	if (b->helper_io.fd >= 0)
-		helper_ended(&b->helper_io, 0);
 	b->state = BOX_RUNNING;
 	apart_watch(w);
 	b->ran = true;

@@ -598,26 +598,6 @@ class Real(Asking, harness.Case):
             "GET", f"/v1/sandboxes/{box}/ports/8080/").status == 200, 20 * SLOW)
         return box
 
-    def test_nothing_of_the_launch_is_frozen_with_it(self):
-        """A process of the warden's that helped is gone when it runs, however
-        little the sandbox leaves to others of what it may use."""
-        for _ in range(25):
-            known = set(self.i.ids())
-            p = self.i.popen("run", "--cpus", "0.05", "--", "sh", "-c",
-                             "while :; do :; done")
-            try:
-                box = wait_for("the run has a sandbox", lambda: next(
-                    iter(set(self.i.ids()) - known), None), 10 * SLOW, 0.001)
-                wait_for("it is paused", lambda: self.i.api(
-                    "POST", f"/v1/sandboxes/{box}/pause").status == 200,
-                    10 * SLOW, 0.001)
-                wait_for("the warden is alone", lambda: len(
-                    self.i.pids()["carrel-warden"]) == 1, 5 * SLOW)
-            finally:
-                p.kill()
-                p.communicate()
-            self.i.api("DELETE", f"/v1/sandboxes/{box}")
-
     def test_everything_stands_still(self):
         box = self.i.create()
         self.start(box, "while :; do :; done", "busy")
