@@ -77,10 +77,13 @@ static void prepare_once(void)
 	done = true;
 	/*
 	 * Not by libc: it refuses two signals of its own, which posix_spawn()
-	 * (of make, say) leaves ignored. Fails for KILL and STOP only.
+	 * (of make, say) leaves ignored. Fails for KILL and STOP only. SIGCHLD
+	 * has been set by reap_init(); to set it again would forget the end of
+	 * a child that was there before us.
 	 */
 	for (i = 1; i < NSIG; i++)
-		syscall(SYS_rt_sigaction, i, none, NULL, sizeof(long));
+		if (i != SIGCHLD)
+			syscall(SYS_rt_sigaction, i, none, NULL, sizeof(long));
 	/* Until the kernel knows no more of them. */
 	for (i = 0; i < 64; i++) {
 		int has = prctl(PR_CAPBSET_READ, i, 0, 0, 0);
