@@ -14,14 +14,6 @@
 enum { UID_BASE = 0x100000 };
 
 static struct guest guest = {
-	.part = { .base = UID_BASE,
-		  .group_fd = -1,
-		  .birth_fd = -1,
-		  .userns_fd = -1,
-		  .cgroupns_fd = -1,
-		  .netns_fd = -1,
-		  .helper_fd = -1,
-		  .helper_pid_fd = -1 },
 	.box = { .pid_fd = -1, .talk_fd = -1 },
 	.listen_fd = -1,
 	.group_fd = -1,
@@ -162,6 +154,8 @@ int main(int argc, char **argv)
 	struct err e = { 0 };
 	const struct step *s;
 
+	guest.part = PART_NONE;
+	guest.part.base = UID_BASE;
 	if (take_words(argc, argv, &e) == 0)
 		for (s = guest.looks ? looks : steps; s->name; s++)
 			if (s->fn(&guest, &e) < 0) {

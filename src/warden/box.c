@@ -293,13 +293,11 @@ static void helper_ended(struct io *io, uint32_t events)
 	(void)events;
 	waitid(P_PIDFD, (id_t)io->fd, &si, WEXITED);
 	io_close(&b->w->loop, io);
+	turns_go_on(b);
 }
 
-/*
- * As soon as it is not needed any more: it is in the sandbox's groups, and
- * would be frozen with them. Nobody waits for its end, which depends on what
- * else the sandbox does.
- */
+/* Nobody waits for its end but what would freeze the sandbox's groups, which it
+ * is in. */
 static void let_helper_go(struct box *b)
 {
 	int fd = part_release(&b->part);
@@ -642,11 +640,12 @@ static int start(struct box *b, struct err *e)
 
 	if (box_is_vm(b) && missing->code)
 		return err_set(e, missing->code, "%s", missing->msg);
-	/* Its child waits long, and would hold the layers of another root. */
-	if (b->spec.from[0])
+	if (b->spec.from[0]) {
+		/* Its child waits long, and would hold another root's layers */
 		launch_tidy();
-	if (b->spec.from[0] && disk_start(b, e) < 0)
-		return -e->code;
+		if (disk_start(b, e) < 0)
+			return -e->code;
+	}
 	if (box_is_vm(b) && vm_base_start(b, e) < 0)
 		return -e->code;
 	if (start_parts(b, e) < 0)

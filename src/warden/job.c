@@ -42,8 +42,9 @@ static void __attribute__((noreturn)) job_child(struct job *j, int err_fd)
 
 /* A child that has nothing left to say. */
 struct ending {
+	struct list node;
 	struct io pid_io;
-	struct loop *loop;
+	struct warden *w;
 	struct deferred gone;
 };
 
@@ -59,17 +60,19 @@ static void ended(struct io *io, uint32_t events)
 
 	(void)events;
 	waitid(P_PIDFD, (id_t)io->fd, &si, WEXITED);
-	io_close(d->loop, io);
-	loop_defer(d->loop, &d->gone, ending_free);
+	io_close(&d->w->loop, io);
+	list_del(&d->node);
+	loop_defer(&d->w->loop, &d->gone, ending_free);
 }
 
 /* Takes `pid_fd`. */
-static void reap_later(struct loop *l, int pid_fd)
+static void reap_later(struct warden *w, int pid_fd)
 {
 	struct ending *d = xcalloc(1, sizeof(*d));
 
-	d->loop = l;
-	if (io_add(l, &d->pid_io, pid_fd, EPOLLIN, ended) == 0)
+	d->w = w;
+	list_add(&w->endings, &d->node);
+	if (io_add(&w->loop, &d->pid_io, pid_fd, EPOLLIN, ended) == 0)
 		return;
 	d->pid_io.fd = pid_fd; /* now, then */
 	ended(&d->pid_io, 0);
@@ -86,7 +89,7 @@ static void heard(struct io *io, uint32_t events)
 					  (ssize_t)j->answer_len))
 		e = (struct err){ EIO, "the child of the warden died" };
 	io_close(&j->w->loop, io);
-	reap_later(&j->w->loop, take_fd(&j->pid_fd));
+	reap_later(j->w, take_fd(&j->pid_fd));
 	j->done(j, &e);
 }
 

@@ -120,6 +120,7 @@ static int start(struct warden *w, struct err *e)
 	list_init(&w->templates);
 	list_init(&w->reclaims);
 	list_init(&w->unheard);
+	list_init(&w->endings);
 	list_init(&w->kill_all);
 	for (i = 0; i < BOX_BUCKETS; i++)
 		list_init(&w->boxes[i]);

@@ -1,18 +1,20 @@
 /*
  * What is done to a sandbox that runs and takes a while (snapshots, pauses,
- * resumes) takes turns: each finds it as the one before has left it.
+ * resumes) takes turns: each finds it as the one before has left it. The first
+ * one waits for the end of the helper that made the sandbox's namespaces: it is
+ * in its groups, and would be frozen with them.
  */
 #include <errno.h>
 
 #include "warden/warden.h"
 
-static void next(struct box *b)
+void turns_go_on(struct box *b)
 {
 	/* Many that are done at once are no reason for a deep stack. */
 	if (b->turning)
 		return;
 	b->turning = true;
-	while (!b->turn && !list_empty(&b->turns)) {
+	while (!b->turn && b->helper_io.fd < 0 && !list_empty(&b->turns)) {
 		struct turn *t = container_of(b->turns.next, struct turn, node);
 		struct err e = { 0 };
 
@@ -39,7 +41,7 @@ void turn_take(struct box *b, struct turn *t, struct waiter *wt)
 		return;
 	}
 	list_add(&b->turns, &t->node);
-	next(b);
+	turns_go_on(b);
 }
 
 void turn_end(struct turn *t, const struct err *e)
@@ -50,7 +52,7 @@ void turn_end(struct turn *t, const struct err *e)
 		b->turn = NULL;
 	t->over(t, e);
 	if (b)
-		next(b);
+		turns_go_on(b);
 }
 
 void turns_drop(struct box *b)

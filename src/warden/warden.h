@@ -275,6 +275,7 @@ struct warden {
 	/* memory of paused sandboxes */
 	struct list reclaims;
 	struct list unheard; /* sandboxes whose launch nobody waits for */
+	struct list endings; /* children that have said all */
 	struct job reclaim_job;
 	struct cgroup_fds reclaim_fds;
 	bool reclaim_busy;
@@ -423,6 +424,7 @@ void turn_take(struct box *b, struct turn *t, struct waiter *wt);
 void turn_end(struct turn *t, const struct err *e);
 /* It ends: whoever waits hears it. */
 void turns_drop(struct box *b);
+void turns_go_on(struct box *b);
 
 /* pause.c */
 void box_pause(struct box *b, bool on, bool user, struct waiter *wt);

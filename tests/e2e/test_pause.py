@@ -1,15 +1,18 @@
 # suite: slow
 """Pause and resume, requests that wake a paused sandbox, and idle ones."""
 
+import contextlib
 import functools
 import glob
 import json
 import os
 import random
+import signal
 import socket
 import struct
 import threading
 import time
+import unittest
 
 import fake_warden
 import harness
@@ -597,6 +600,43 @@ class Real(Asking, harness.Case):
         wait_for("the server", lambda: self.i.api(
             "GET", f"/v1/sandboxes/{box}/ports/8080/").status == 200, 20 * SLOW)
         return box
+
+    def stopped_helper(self):
+        """A sandbox, and a process of the warden's that helped to make it: it
+        has nothing left to do, and was stopped before it could end."""
+        warden = self.i.pids()["carrel-warden"][0]
+        host = os.readlink("/proc/self/ns/user")
+        for _ in range(100):
+            box = later(self.i.create)
+            while box.is_alive():
+                for pid in harness.read(
+                        f"/proc/{warden}/task/{warden}/children", "").split():
+                    with contextlib.suppress(OSError):
+                        stat = harness.read(f"/proc/{pid}/stat", "")
+                        if stat.rpartition(")")[2][1:2] != "S" or \
+                                os.readlink(f"/proc/{pid}/ns/user") == host or \
+                                "carrel-warden" not in stat:
+                            continue
+                        os.kill(int(pid), signal.SIGSTOP)
+                        return box.get(), int(pid)
+            self.i.rm(box.get())
+        self.fail("no helper was seen")
+
+    @harness.container_only("a guest has a helper of its own")
+    @unittest.skipIf(len(harness.cgroup_roots()) == 1,
+                     "on v2 it ends before the sandbox is born")
+    def test_nothing_of_the_launch_is_frozen_with_it(self):
+        box, helper = self.stopped_helper()
+        try:
+            paused = later(lambda: self.pause(box))
+            paused.join(0.5)
+            self.assertTrue(paused.is_alive(), "paused with a helper in it")
+        finally:
+            os.kill(helper, signal.SIGCONT)
+        self.assertTrue(paused.get()["paused"])
+        self.assertFalse(os.path.exists(f"/proc/{helper}"))
+        self.resume(box)
+        self.i.rm(box)
 
     def test_everything_stands_still(self):
         box = self.i.create()

@@ -67,7 +67,7 @@ int part_finish(const struct cgroup_host *h, int proc_fd, struct part *p,
  * does so, too. */
 void part_reap(struct part *p);
 /* Lets it go, and leaves the rest to the caller: its pidfd, or -1 when there is
- * none. On v1 it is inside of the quota, and may take its time. */
+ * none. */
 int part_release(struct part *p);
 void part_close(struct part *p);
 
