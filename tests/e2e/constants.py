@@ -91,8 +91,6 @@ def value(ref):
     if name.startswith("RLIMIT_"):
         text = re.search(rf"\b{name}, ([^,}}]+)", source(kind))[1]
         return evaluate(kind, text)
-    if name.startswith('"'):
-        return int(re.search(rf'{name},\s*"(\d+)"', source(kind))[1])
     number = evaluate(kind, constants(kind)[name])
     if name.endswith(("_S", "_SECONDS")):
         number *= 1000

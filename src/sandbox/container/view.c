@@ -179,11 +179,12 @@ static int mount_here(const char *type, const char *source, const char *at,
 
 static int mount_pts_shm(const struct launch_ctx *l, struct err *e)
 {
+	enum { TERMINALS_MAX = 64 };
 	char pts[80], shm[80];
 
 	snprintf(pts, sizeof(pts),
-		 "newinstance,ptmxmode=0666,mode=0620,gid=%u,max=64",
-		 l->base + 5);
+		 "newinstance,ptmxmode=0666,mode=0620,gid=%u,max=%d",
+		 l->base + 5, TERMINALS_MAX);
 	/* Half of the memory, as on any machine; it is charged to it. */
 	snprintf(shm, sizeof(shm), "mode=1777,uid=%u,gid=%u,size=%llu", l->base,
 		 l->base, (unsigned long long)l->spec->mem_bytes / 2);
