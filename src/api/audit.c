@@ -118,9 +118,10 @@ static void put_missed(struct audit_log *l)
 static int64_t add(struct api *a, const struct audit *entry, const char *box_id)
 {
 	struct audit_log *l = &a->audit;
-	const char *project = entry->box   ? entry->box->project
-			      : entry->who ? entry->who->project
-					   : NULL;
+	const char *project = entry->box     ? entry->box->project
+			      : entry->ended ? entry->ended->project
+			      : entry->who   ? entry->who->project
+					     : NULL;
 	int64_t r;
 
 	if (l->missed)
@@ -140,9 +141,16 @@ static void poke(struct api *a)
 	writer_poke(&a->audit.w, false);
 }
 
+static const char *box_id_of(const struct audit *entry)
+{
+	return entry->box     ? entry->box->id
+	       : entry->ended ? entry->ended->id
+			      : NULL;
+}
+
 void audit_add(struct api *a, const struct audit *entry)
 {
-	if (add(a, entry, entry->box ? entry->box->id : NULL) > 0)
+	if (add(a, entry, box_id_of(entry)) > 0)
 		poke(a);
 }
 
@@ -150,7 +158,7 @@ void audit_add_durable(struct api *a, const struct audit *entry,
 		       struct audit_wait *w,
 		       void (*fn)(struct audit_wait *w, const struct err *e))
 {
-	int64_t r = add(a, entry, entry->box ? entry->box->id : NULL);
+	int64_t r = add(a, entry, box_id_of(entry));
 
 	w->number = r > 0 ? (uint64_t)r : 0;
 	w->fn = fn;
@@ -217,6 +225,12 @@ uint64_t audit_next(const struct api *a)
 	const struct audit_log *l = &a->audit;
 
 	return l->w.seq + (l->w.spool.next - l->w.written);
+}
+
+uint64_t audit_record(const struct api *a)
+{
+	/* What was missed is told first. */
+	return a->audit.w.spool.next + (a->audit.missed > 0);
 }
 
 int audit_ready(struct api *a, struct err *e)

@@ -20,6 +20,7 @@
 #include "base/err.h"
 
 struct api;
+struct ended;
 struct http_conn;
 struct identity;
 struct sandbox;
@@ -27,6 +28,7 @@ struct sandbox;
 struct audit {
 	const char *type;
 	const struct sandbox *box;  /* or NULL */
+	const struct ended *ended;  /* the same of one that has ended */
 	const struct identity *who; /* NULL: the daemon by itself */
 	const char *request_id;     /* or NULL */
 	json_t *data;               /* an object or NULL; taken */
@@ -53,6 +55,8 @@ void audit_reply(struct api *a, struct http_conn *c, const struct audit *entry,
 
 /* The number that the log's next entry is likely to get. */
 uint64_t audit_next(const struct api *a);
+/* The number of the record that the next audit_add() makes. */
+uint64_t audit_record(const struct api *a);
 
 /* May something be done that has to be written down? Else LOG_AWAY. */
 int audit_ready(struct api *a, struct err *e) MUST_CHECK;

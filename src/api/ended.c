@@ -51,6 +51,7 @@ static void insert(struct api *a, const struct ended_row *row)
 	snprintf(x->reason, sizeof(x->reason), "%s", row->reason);
 	x->created_ms = row->created_ms;
 	x->ended_ms = row->ended_ms;
+	x->record = row->record;
 	list_add(&a->ends.all, &x->node);
 	a->ends.n++;
 }
@@ -61,13 +62,48 @@ static int load_row(void *arg, const struct ended_row *row)
 	return 0;
 }
 
+void ended_log(struct api *a, struct audit entry, const char *reason)
+{
+	entry.type = "sandbox.end";
+	entry.data = json_pack("{s:s}", "reason", reason);
+	audit_add(a, &entry);
+}
+
+/* We were killed before the record of its end was made. */
+static void log_late(struct api *a, struct ended *x)
+{
+	const struct ended_row row = { .id = x->id,
+				       .name = x->name,
+				       .project = x->project,
+				       .image = x->image,
+				       .reason = x->reason,
+				       .created_ms = x->created_ms,
+				       .ended_ms = x->ended_ms,
+				       .record = audit_record(a) };
+	struct err e = { 0 };
+
+	if (registry_ended_add(&a->registry, &row, &e) < 0)
+		log_err("sandbox=%s %s, ignoring", x->id, e.msg);
+	x->record = row.record;
+	ended_log(a, (struct audit){ .ended = x }, x->reason);
+}
+
 int ends_load(struct api *a, struct err *e)
 {
 	int r = registry_ended_each(&a->registry, load_row, a, e);
+	const uint64_t next = audit_record(a);
+	struct list *n, *tmp;
 
-	if (r == 0)
-		shrink(a);
-	return r;
+	if (r < 0)
+		return r;
+	list_each (n, tmp, &a->ends.all) {
+		struct ended *x = container_of(n, struct ended, node);
+
+		if (x->record >= next)
+			log_late(a, x);
+	}
+	shrink(a);
+	return 0;
 }
 
 void ended_add(struct api *a, const struct ended_row *row)

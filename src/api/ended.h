@@ -1,12 +1,17 @@
 /*
  * What became of sandboxes: for a day, whoever asks for one that is gone hears
  * why. Kept in memory and in the registry; the oldest make room.
+ *
+ * Their ends are in the log once, whenever we are killed: which record of its
+ * spool that is becomes part of the row, then the record is made. One that is
+ * not there at the next start is made then.
  */
 #pragma once
 
 #include <errno.h>
 #include <stdint.h>
 
+#include "api/audit.h"
 #include "api/call.h"
 #include "base/err.h"
 #include "base/list.h"
@@ -31,7 +36,7 @@ struct ended {
 	char name[NAME_CAP], project[NAME_CAP];
 	char image[SPEC_IMAGE_CAP];
 	char reason[REASON_CAP];
-	uint64_t created_ms, ended_ms;
+	uint64_t created_ms, ended_ms, record;
 };
 
 /* The oldest end first. */
@@ -42,8 +47,11 @@ struct ends {
 
 void ends_init(struct api *a);
 int ends_load(struct api *a, struct err *e) MUST_CHECK;
-/* In the caller's transaction; a failure is logged. */
+/* In the caller's transaction; a failure is logged. `row->record` is
+ * audit_record(): ended_log() comes right behind the transaction. */
 void ended_add(struct api *a, const struct ended_row *row);
+/* "sandbox.end"; `entry` says of which. */
+void ended_log(struct api *a, struct audit entry, const char *reason);
 /* What this one may see, by its id or an unambiguous start of it; or NULL. */
 const struct ended *ended_find(struct api *a, const struct identity *who,
 			       const char *ref);

@@ -48,15 +48,8 @@ static void box_free(struct deferred *d)
 /* Spares are nobody's: their ends are no event. */
 static void log_end(struct sandbox *s, const char *reason)
 {
-	const struct audit entry = { .type = "sandbox.end",
-				     .box = s,
-				     .data = json_pack("{s:s}", "reason",
-						       reason) };
-
-	if (s->spare)
-		json_decref(entry.data);
-	else
-		audit_add(s->api, &entry);
+	if (!s->spare)
+		ended_log(s->api, (struct audit){ .box = s }, reason);
 }
 
 void box_count(struct sandbox *s, bool on)
@@ -601,6 +594,7 @@ static void keep_end(struct sandbox *s)
 		.reason = s->reason,
 		.created_ms = s->created_ms,
 		.ended_ms = clock_wall_ms(),
+		.record = audit_record(a),
 	};
 	struct err e = { 0 };
 	int r = registry_begin(&a->registry, &e);
@@ -626,6 +620,8 @@ void box_gone(struct sandbox *s, const char *why,
 	if (why)
 		log_info("sandbox=%s %s", s->id, why);
 	box_reason(s, "%s", why ? why : "removed");
+	if (s->told)
+		keep_end(s);
 	log_end(s, s->reason);
 	s->ready = NULL;
 	drop(s);
@@ -634,8 +630,6 @@ void box_gone(struct sandbox *s, const char *why,
 	agent_lost(&s->agent, ENOTCONN, said);
 	relays_finish(s);
 	pause_end(s);
-	if (s->told)
-		keep_end(s);
 	tell_waiters(s, &ok);
 	err_set(&e, EIO, "the sandbox ended while it was starting");
 	if (ready)

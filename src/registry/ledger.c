@@ -18,6 +18,7 @@ int registry_ended_add(struct registry *r, const struct ended_row *row,
 	put_text(st, 5, row->reason);
 	put_u64(st, 6, row->created_ms);
 	put_u64(st, 7, row->ended_ms);
+	put_u64(st, 8, row->record);
 	return stmt_run(r, ST_ENDED_ADD, "note an end", e);
 }
 
@@ -43,6 +44,7 @@ int registry_ended_each(struct registry *r,
 			.reason = get_text(st, 4),
 			.created_ms = get_u64(st, 5),
 			.ended_ms = get_u64(st, 6),
+			.record = get_u64(st, 7),
 		};
 
 		rc = fn(arg, &row);

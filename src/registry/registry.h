@@ -71,6 +71,7 @@ struct key_row {
 struct ended_row {
 	const char *id, *name, *project, *image, *reason;
 	uint64_t created_ms, ended_ms;
+	uint64_t record; /* of the log's spool that says so, or is to */
 };
 
 struct usage_row {

@@ -144,7 +144,10 @@
 	" used_ms INTEGER NOT NULL, PRIMARY KEY (project, key))"           \
 	" WITHOUT ROWID;"
 
-const char *const registry_steps[] = { V1, V2, V3, V4, V5 };
+/* An end is in the log once: which record it is was decided before. */
+#define V6 "ALTER TABLE ended ADD COLUMN record INTEGER NOT NULL DEFAULT 0;"
+
+const char *const registry_steps[] = { V1, V2, V3, V4, V5, V6 };
 static_assert(ARRAY_LEN(registry_steps) == REGISTRY_VERSION, "a step each");
 
 #define DRIVE_COLUMNS                                          \
@@ -208,10 +211,11 @@ const char *const registry_statements[] = {
 			" used_ms FROM keys ORDER BY created_ms, id",
 	[ST_ENDED_ADD] =
 		"REPLACE INTO ended (id, name, project, image, reason,"
-		" created_ms, ended_ms) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+		" created_ms, ended_ms, record)"
+		" VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
 	[ST_ENDED_REMOVE] = "DELETE FROM ended WHERE id = ?1",
 	[ST_ENDED_LIST] = "SELECT id, name, project, image, reason,"
-			  " created_ms, ended_ms FROM ended"
+			  " created_ms, ended_ms, record FROM ended"
 			  " ORDER BY ended_ms, id",
 	[ST_USAGE_PUT] = "REPLACE INTO usage (" USAGE_COLUMNS ")"
 			 " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",

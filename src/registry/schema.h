@@ -6,7 +6,7 @@
 
 #include <stddef.h>
 
-enum { REGISTRY_VERSION = 5 };
+enum { REGISTRY_VERSION = 6 };
 extern const char *const registry_steps[REGISTRY_VERSION];
 
 enum registry_stmt {

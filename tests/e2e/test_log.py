@@ -11,6 +11,7 @@ import os
 import random
 import signal
 import socket
+import sqlite3
 import stat
 import subprocess
 import threading
@@ -208,6 +209,28 @@ class Reads(harness.Case):
                 if line.startswith("Pss:"):
                     total += int(line.split()[1])
         self.assertLess(total, 20 << 10, "KiB")
+
+
+class Late(harness.Case):
+    def test_an_end_that_was_not_written(self):
+        """Killed between the registry and the log, it finds that out."""
+        def ends():
+            return sum(e["sandbox"] == box for e in settled(self.i)
+                       if e["type"] == "sandbox.end")
+        box = self.i.create()
+        self.i.rm(box)
+        self.assertEqual(ends(), 1)
+        self.i.end_daemon()
+        with contextlib.closing(sqlite3.connect(
+                f"{self.i.state_dir}/registry/registry.db")) as db, db:
+            self.assertEqual(db.execute(
+                "UPDATE ended SET record = record + 1000 WHERE id = ?",
+                (box,)).rowcount, 1)
+        for _ in range(2):  # the one that finds it has written it
+            self.i.start()
+            self.assertEqual(ends(), 2)
+            self.i.end_daemon()
+        self.i.start()
 
 
 class Deaths(harness.Case):

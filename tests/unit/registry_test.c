@@ -354,16 +354,17 @@ static int see_ended(void *arg, const struct ended_row *row)
 
 	s->n++;
 	note(s, row->id);
-	snprintf(s->spec, sizeof(s->spec), "%s %s %s %s %llu", row->name,
+	snprintf(s->spec, sizeof(s->spec), "%s %s %s %s %llu %llu", row->name,
 		 row->project, row->image, row->reason,
-		 (unsigned long long)(row->ended_ms - row->created_ms));
+		 (unsigned long long)(row->ended_ms - row->created_ms),
+		 (unsigned long long)row->record);
 	return 0;
 }
 
 static void test_ended(void)
 {
-	struct ended_row x = { "x", "n", "p", "img", "idle", 1, 9 },
-			 y = { "y", "", "p", "img", "removed", 1, 4 };
+	struct ended_row x = { "x", "n", "p", "img", "idle", 1, 9, 5 },
+			 y = { "y", "", "p", "img", "removed", 1, 4, 6 };
 	struct seen seen = { 0 };
 	struct registry r;
 	struct err e = { 0 };
@@ -373,7 +374,7 @@ static void test_ended(void)
 	CHECK(registry_ended_add(&r, &y, &e) == 0);
 	CHECK(registry_ended_each(&r, see_ended, &seen, &e) == 0);
 	CHECK_STR(seen.names, "yx"); /* in the order of their ends */
-	CHECK_STR(seen.spec, "n p img idle 8");
+	CHECK_STR(seen.spec, "n p img idle 8 5");
 	CHECK(registry_ended_remove(&r, "x", &e) == 0);
 	CHECK(registry_ended_remove(&r, "y", &e) == 0);
 	seen = (struct seen){ 0 };
