@@ -1,25 +1,30 @@
 """The storm: everything works, everything is disturbed, nothing is lost."""
 
+import os
 import random
+import shutil
 import subprocess
 import time
 
 import disturb
 import witness
-from harness import SLOW, wait_for
+from harness import SLOW, TOP, wait_for
 from host import Host
 from internet import Internet
 
 RULES = ["allow * http://api.test"]
+EVIDENCE = os.path.join(TOP, "build/chaos")
 
 
 def subvolumes(i):
+    """Their paths."""
     pool = i.pool()
     subprocess.run(["btrfs", "filesystem", "sync", pool], check=True)
     subprocess.run(["btrfs", "subvolume", "sync", pool], check=True,
                    stdout=subprocess.DEVNULL, timeout=300)
-    return subprocess.run(["btrfs", "subvolume", "list", pool], check=True,
-                          capture_output=True, text=True).stdout.count("\n")
+    return {line.split()[-1] for line in subprocess.run(
+        ["btrfs", "subvolume", "list", pool], check=True, capture_output=True,
+        text=True).stdout.splitlines()}
 
 
 class Storm:
@@ -97,9 +102,17 @@ class Storm:
         witness.insist(i, "DELETE", "/v1/sandboxes?all=true", None, (200, 204))
         try:
             wait_for("the pool is as it was",
-                     lambda: subvolumes(i) <= before, 120 * SLOW, 0.5)
+                     lambda: len(subvolumes(i)) <= len(before), 120 * SLOW, 0.5)
         except AssertionError as e:
-            self.problems.append(str(e))
+            self.problems.append(
+                f"{e}: {sorted(subvolumes(i) - before)}")
+
+    def keep_evidence(self, i):
+        """What the daemon said, and its log, for who looks for the reason."""
+        shutil.rmtree(EVIDENCE, ignore_errors=True)
+        shutil.copytree(f"{i.state_dir}/audit", f"{EVIDENCE}/audit")
+        shutil.copy(i.log_path, f"{EVIDENCE}/daemon.log")
+        self.say(f"  see {EVIDENCE}")
 
     def run(self):
         net = Internet()
@@ -120,6 +133,8 @@ class Storm:
                 self.problems += list(witness.check_log(i))
                 self.clean(i, before)
                 self.report(i, work, took)
+                if self.problems:
+                    self.keep_evidence(i)
         finally:
             net.close()
         return self.problems
