@@ -119,7 +119,7 @@ static int launch(struct guest *g, struct err *e)
 	    launch_go(&g->box, &g->spec, &g->part, g->listen_fd, e) < 0)
 		return -e->code;
 	auto_close(&g->listen_fd);
-	if (launch_hear(g->box.talk_fd, &g->part, e) < 0)
+	if (launch_hear(g->box.talk_fd, e) < 0)
 		return -e->code;
 	launch_tidy();
 	return 0;

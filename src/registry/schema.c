@@ -209,10 +209,9 @@ const char *const registry_statements[] = {
 	[ST_KEY_USED] = "UPDATE keys SET used_ms = ?2 WHERE id = ?1",
 	[ST_KEY_LIST] = "SELECT id, hash, name, project, scope, created_ms,"
 			" used_ms FROM keys ORDER BY created_ms, id",
-	[ST_ENDED_ADD] =
-		"REPLACE INTO ended (id, name, project, image, reason,"
-		" created_ms, ended_ms, record)"
-		" VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+	[ST_ENDED_ADD] = "REPLACE INTO ended (id, name, project, image, reason,"
+			 " created_ms, ended_ms, record)"
+			 " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
 	[ST_ENDED_REMOVE] = "DELETE FROM ended WHERE id = ?1",
 	[ST_ENDED_LIST] = "SELECT id, name, project, image, reason,"
 			  " created_ms, ended_ms, record FROM ended"

@@ -433,7 +433,7 @@ static void launch_told(struct io *io, uint32_t events)
 
 	(void)events;
 	do
-		word = launch_hear(io->fd, NULL, &e);
+		word = launch_hear(io->fd, &e);
 	while (word == LAUNCH_NET);
 	timer_del(&b->w->loop, &b->later);
 	list_del(&b->later_node);

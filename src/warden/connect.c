@@ -28,8 +28,10 @@ static void hear_of_net(struct box *b)
 	struct pollfd said = { .fd = b->talk_io.fd, .events = POLLIN };
 	struct err e = { 0 };
 
-	if (said.fd < 0 || poll(&said, 1, NET_MS) <= 0 ||
-	    launch_hear(said.fd, &b->part, &e) >= 0)
+	if (said.fd < 0 || poll(&said, 1, NET_MS) <= 0)
+		return;
+	b->in_net = launch_hear(said.fd, &e) == LAUNCH_NET;
+	if (!e.code)
 		return;
 	log_err("sandbox=%s launch: %s", b->spec.id, e.msg);
 	b->failure = e; /* its end will be told with that */
@@ -39,11 +41,11 @@ static void hear_of_net(struct box *b)
  * runs the child may not be in there yet, or still be making it. */
 static int net_of(struct box *b)
 {
-	if (b->state == BOX_RUNNING)
-		return b->pid_io.fd;
-	if (b->part.netns_fd < 0)
+	if (b->part.netns_fd >= 0)
+		return b->part.netns_fd;
+	if (b->state != BOX_RUNNING && !b->in_net)
 		hear_of_net(b);
-	return b->part.netns_fd;
+	return b->state == BOX_RUNNING || b->in_net ? b->pid_io.fd : -1;
 }
 
 int net_enter(struct box *b, struct err *e)

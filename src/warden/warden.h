@@ -96,6 +96,7 @@ struct box {
 	struct part part;     /* open while launching */
 	struct last_use last; /* filled while it ends */
 	bool resizing;
+	bool in_net; /* a child that is launched is in its own network */
 	struct io pid_io, talk_io;
 	struct io helper_io;    /* the part's, until it has ended */
 	struct timer later;     /* when talk_io is listened to... */

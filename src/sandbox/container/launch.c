@@ -20,7 +20,7 @@
  * step that fails ends the launch, none is skipped or retried in a weaker
  * form. A failing child writes its `struct err` to a socket that closes on
  * exec; an end of file without one means that the agent runs (or that somebody
- * has killed it). Before that it hands over the network that it made.
+ * has killed it). Before that it says that it is in its network.
  */
 #include "sandbox/container/launch.h"
 
@@ -61,7 +61,7 @@ static const struct step steps_alone[] = {
 	{ "set up process", step_basics },
 	{ "make /dev", step_dev },
 	{ "make /proc", step_proc },
-	{ "hand over the network", step_give_net },
+	{ "tell of the network", step_tell_net },
 	{ "make /sys", step_sys },
 	{ "join groups", step_groups },
 	{ 0 },
@@ -89,18 +89,11 @@ int step_net(struct launch_ctx *l, struct err *e)
 }
 
 /* When all ports are open in it: the warden makes sockets of a door there. */
-int step_give_net(struct launch_ctx *l, struct err *e)
+int step_tell_net(struct launch_ctx *l, struct err *e)
 {
-	AUTO_CLOSE int fd = -1;
-	ssize_t n;
-
-	if (l->has_net)
+	if (l->has_net || send(l->talk_fd, "n", 1, MSG_NOSIGNAL) == 1)
 		return 0;
-	fd = openat(l->host->proc_fd, "self/ns/net", O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return err_sys(e, "open it");
-	n = send_msg_fds(l->talk_fd, "n", 1, &fd, 1);
-	return n < 0 ? err_set(e, (int)-n, "%s", strerror((int)-n)) : 0;
+	return err_sys(e, "tell");
 }
 
 int step_groups(struct launch_ctx *l, struct err *e)
@@ -394,40 +387,25 @@ int launch_groups(const struct launched *l, struct err *e)
 	return 0;
 }
 
-/* The kernel says first that the child left something unread, if it did. */
-static ssize_t hear(int talk_fd, void *told, size_t cap, struct part *p)
-{
-	int fds[FD_PASS_MAX], i;
-	ssize_t n;
-
-	do
-		n = p ? recv_msg_fds(talk_fd, told, cap, fds)
-		      : recv(talk_fd, told, cap, 0);
-	while (n == -ECONNRESET || (n == -1 && errno == ECONNRESET));
-	if (!p)
-		return n < 0 ? -errno : n;
-	if (n == 1 && p->netns_fd < 0)
-		p->netns_fd = take_fd(&fds[0]);
-	for (i = 0; i < FD_PASS_MAX; i++)
-		auto_close(&fds[i]);
-	return n;
-}
-
-int launch_hear(int talk_fd, struct part *p, struct err *e)
+int launch_hear(int talk_fd, struct err *e)
 {
 	union {
 		char word;
 		struct err err;
 	} told;
-	ssize_t n = hear(talk_fd, &told, sizeof(told), p);
+	ssize_t n;
 
+	/* First of all the kernel says that the child left something unread, if
+	 * it did. */
+	do
+		n = recv(talk_fd, &told, sizeof(told), 0);
+	while (n < 0 && errno == ECONNRESET);
 	if (n == 0)
 		return LAUNCH_RAN;
 	if (n == 1)
 		return LAUNCH_NET;
 	if (n < 0)
-		return err_set(e, (int)-n, "hear of the launch: %s",
-			       strerror((int)-n));
+		return err_sys(e, "hear of the launch");
 	if (n != (ssize_t)sizeof(told.err) || told.err.code <= 0)
 		return err_set(e, EIO, "the launch ended without a word");
 	*e = told.err;

@@ -27,7 +27,7 @@ struct launched {
 
 /* What a child says, in this order. */
 enum launch_word {
-	LAUNCH_NET = 1, /* here is my network: the part had none */
+	LAUNCH_NET = 1, /* I am in my network: the part had none */
 	LAUNCH_RAN,     /* the agent runs */
 	LAUNCH_FAILED,  /* it is gone, and may have said why */
 };
@@ -63,10 +63,9 @@ void launch_tidy(void);
 /*
  * Waits for the child's next word, or is told why there will be none. Who has
  * other things to do asks when the other end of talk_fd has hung up: nothing is
- * said after that. LAUNCH_NET fills the part's netns_fd; without a part, the
- * network is not taken.
+ * said after that.
  */
-int launch_hear(int talk_fd, struct part *p, struct err *e) MUST_CHECK;
+int launch_hear(int talk_fd, struct err *e) MUST_CHECK;
 
 /* Puts the agent's program into a sealed memfd: an O_PATH descriptor. */
 int launch_load_agent(const char *path, struct err *e) MUST_CHECK;

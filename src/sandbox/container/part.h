@@ -7,7 +7,7 @@
  *
  * The network takes longest of these. One that is made while somebody waits
  * comes without: the child of the launch makes it, which has a processor to
- * itself, and hands it over (launch_hear()).
+ * itself, and says so (launch_hear()).
  */
 #pragma once
 

@@ -40,7 +40,7 @@ step_fn step_net; /* launch.c */
 step_fn step_basics;
 step_fn step_dev; /* view.c: /dev, /proc, /sys, at places of our own */
 step_fn step_proc;
-step_fn step_give_net; /* launch.c */
+step_fn step_tell_net; /* launch.c */
 step_fn step_sys;
 step_fn step_groups; /* launch.c */
 /* After it. */
