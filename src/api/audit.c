@@ -104,15 +104,17 @@ static int64_t put(struct audit_log *l, const struct audit *entry,
 }
 
 /* Once there is room again: how many are missing. */
-static void put_missed(struct audit_log *l)
+static int64_t put_missed(struct audit_log *l)
 {
 	const struct audit entry = {
 		.type = "api.missed",
 		.data = json_pack("{s:I}", "entries", (json_int_t)l->missed),
 	};
+	int64_t r = put(l, &entry, NULL, NULL);
 
-	if (put(l, &entry, NULL, NULL) > 0)
+	if (r > 0)
 		l->missed = 0;
+	return r;
 }
 
 static int64_t add(struct api *a, const struct audit *entry, const char *box_id)
@@ -122,11 +124,12 @@ static int64_t add(struct api *a, const struct audit *entry, const char *box_id)
 			      : entry->ended ? entry->ended->project
 			      : entry->who   ? entry->who->project
 					     : NULL;
-	int64_t r;
+	int64_t r = l->missed ? put_missed(l) : 0;
 
-	if (l->missed)
-		put_missed(l);
-	r = put(l, entry, box_id, project);
+	if (r < 0) /* or it would have the number of that */
+		json_decref(entry->data);
+	else
+		r = put(l, entry, box_id, project);
 	if (r < 0 && l->missed++ == 0)
 		log_err("write to the log's spool: %s, counting what is "
 			"missed",
@@ -442,6 +445,7 @@ int audit_start(struct api *a, struct err *e)
 	if (last_in_log(a->conf.state_dir, &in_log, e) < 0 ||
 	    open_spool(l, in_log, e) < 0)
 		return -e->code;
+	l->first = l->w.spool.next;
 	entry.data = json_pack("{s:s, s:s}", "version", PRODUCT_VERSION, "boot",
 			       a->boot_id);
 	audit_add(a, &entry);

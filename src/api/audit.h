@@ -75,6 +75,7 @@ void audit_answer(struct http_conn *c, int status, void *ctx);
 struct audit_log {
 	struct log_writer w;
 	char path[CONF_PATH + 32]; /* of the spool */
+	uint64_t first;            /* record of this run */
 	uint64_t missed;           /* entries that could not be written */
 	bool failing;              /* the last write failed */
 	bool reads;      /* requests that change nothing are written */

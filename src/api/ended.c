@@ -91,7 +91,6 @@ static void log_late(struct api *a, struct ended *x)
 int ends_load(struct api *a, struct err *e)
 {
 	int r = registry_ended_each(&a->registry, load_row, a, e);
-	const uint64_t next = audit_record(a);
 	struct list *n, *tmp;
 
 	if (r < 0)
@@ -99,7 +98,7 @@ int ends_load(struct api *a, struct err *e)
 	list_each (n, tmp, &a->ends.all) {
 		struct ended *x = container_of(n, struct ended, node);
 
-		if (x->record >= next)
+		if (x->record >= a->audit.first)
 			log_late(a, x);
 	}
 	shrink(a);

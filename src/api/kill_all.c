@@ -57,11 +57,10 @@ static bool launch_pending(const struct sandbox *s)
 	return s->call.busy && s->call.req.op == WARDEN_LAUNCH;
 }
 
+/* Not in one transaction: each end is in the registry, then in the log. */
 static void forget_all(struct api *a)
 {
 	struct list *n, *next;
-	struct err e = { 0 };
-	int r = registry_begin(&a->registry, &e);
 
 	list_each (n, next, &a->boxes.all) {
 		struct sandbox *s = container_of(n, struct sandbox, all);
@@ -69,11 +68,6 @@ static void forget_all(struct api *a)
 		if (!launch_pending(s))
 			box_gone(s, NULL, NULL);
 	}
-	if (r == 0)
-		r = registry_end(&a->registry, 0, &e);
-	if (r < 0)
-		log_err("%s, ignoring", e.msg);
-	api_registry_touched(a);
 }
 
 static void on_killed(struct warden_call *c, const struct warden_rep *rep,

@@ -620,6 +620,7 @@ void box_gone(struct sandbox *s, const char *why,
 	if (why)
 		log_info("sandbox=%s %s", s->id, why);
 	box_reason(s, "%s", why ? why : "removed");
+	volumes_detached(s); /* after its end nobody would tell any more */
 	if (s->told)
 		keep_end(s);
 	log_end(s, s->reason);

@@ -212,25 +212,40 @@ class Reads(harness.Case):
 
 
 class Late(harness.Case):
+    def kill_api(self, meanwhile):
+        """It comes back when that is done."""
+        supervisor = self.i.kill_role("carreld", signal.SIGSTOP)
+        try:
+            api = self.i.kill_role("carrel-api")
+            wait_for("it has ended", lambda: "State:\tZ" in harness.read(
+                f"/proc/{api}/status"), 10 * SLOW)
+            meanwhile()
+        finally:
+            os.kill(supervisor, signal.SIGCONT)
+        self.i.wait_ready()
+
     def test_an_end_that_was_not_written(self):
         """Killed between the registry and the log, it finds that out."""
         def ends():
             return sum(e["sandbox"] == box for e in settled(self.i)
                        if e["type"] == "sandbox.end")
+
+        def forget():
+            """As if the last record had not been made."""
+            with contextlib.closing(sqlite3.connect(
+                    f"{self.i.state_dir}/registry/registry.db")) as db, db:
+                self.assertEqual(db.execute(
+                    "UPDATE ended SET record = ? WHERE id = ?",
+                    (last + 1, box)).rowcount, 1)
         box = self.i.create()
         self.i.rm(box)
         self.assertEqual(ends(), 1)
-        self.i.end_daemon()
-        with contextlib.closing(sqlite3.connect(
-                f"{self.i.state_dir}/registry/registry.db")) as db, db:
-            self.assertEqual(db.execute(
-                "UPDATE ended SET record = record + 1000 WHERE id = ?",
-                (box,)).rowcount, 1)
-        for _ in range(2):  # the one that finds it has written it
-            self.i.start()
-            self.assertEqual(ends(), 2)
-            self.i.end_daemon()
-        self.i.start()
+        last = max(e["spool"] for e in entries(self.i)
+                   if not e["type"].startswith("log."))
+        self.kill_api(forget)
+        self.assertEqual(ends(), 2)
+        self.kill_api(lambda: None)
+        self.assertEqual(ends(), 2)
 
 
 class Deaths(harness.Case):
@@ -287,6 +302,30 @@ class Deaths(harness.Case):
         self.i.wait_ready()
         self.assertGreater(len(made), rounds)
         self.check(made, removed)
+
+    @harness.container_only("it needs dozens of sandboxes within seconds")
+    def test_killed_while_all_are_removed(self):
+        """...as soon as the first end is written."""
+        def remove_all():
+            with contextlib.suppress(OSError, http.client.HTTPException):
+                self.i.api("DELETE", "/v1/sandboxes?all=true", timeout=20)
+        spool = f"{self.i.state_dir}/registry/audit.spool"
+        made = []
+        for _ in range(3):
+            made += [self.i.create() for _ in range(40)]
+            settled(self.i)
+            api = self.i.pids()["carrel-api"][0]
+            size, end = os.stat(spool).st_size, time.monotonic() + 20 * SLOW
+            t = threading.Thread(target=remove_all)
+            t.start()
+            with open(spool, "rb") as f:
+                while b'"sandbox.end"' not in os.pread(f.fileno(), 4096, size):
+                    self.assertLess(time.monotonic(), end)
+            os.kill(api, signal.SIGKILL)
+            t.join()
+            self.i.wait_ready()
+            remove_all()
+        self.check(made, made)
 
     def test_the_supervisor(self):
         made = [self.i.create() for _ in range(3)]
