@@ -74,25 +74,15 @@ static int MUST_CHECK obey(const struct confine *c, int *fd, struct err *e)
 	return child_finish(&plan, fd, e);
 }
 
-static void await_any(int fd)
-{
-	int fds[FD_PASS_MAX];
-
-	if (recv_msg_fds(fd, text, sizeof(text), fds) <= 0)
-		_exit(1); /* nobody needs us */
-}
-
 static void __attribute__((noreturn))
 wait_for_order(const struct agent *a, int fd)
 {
 	struct err e = { 0 };
 
-	/* Who fails waits for somebody to tell it to. */
-	if (child_prepare(&a->confine, &e) < 0 || child_keep(&fd, &e) < 0)
-		await_any(fd);
-	else if (obey(&a->confine, &fd, &e) == 0)
+	if (child_prepare(&a->confine, &e) == 0 && child_keep(&fd, &e) == 0 &&
+	    obey(&a->confine, &fd, &e) == 0)
 		_exit(1); /* we would be another program by now */
-	child_fail(fd, &e);
+	child_fail(fd, &e); /* for who may have sent an order already */
 }
 
 /* What the next spawn will look up: then the kernel has it in memory. */
