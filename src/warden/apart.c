@@ -31,6 +31,7 @@ enum {
 	MOVE_PAUSE_MS = 5,
 	AGAIN_MS = 200, /* what failed */
 	EVERYWHERE = 0,
+	UNKNOWN = 1, /* no number of a pair */
 };
 
 /* Where one belongs: a number for each pair of sets. */
@@ -177,20 +178,37 @@ static void decide(struct warden *w, uint64_t now_us, unsigned all_milli)
 	move_more(&a->move_timer);
 }
 
+/* A sandbox may have the list of what there was. */
+static void move_all_anew(struct warden *w)
+{
+	struct list *pos, *tmp;
+	size_t i;
+
+	for (i = 0; i < BOX_BUCKETS; i++)
+		list_each (pos, tmp, &w->boxes[i])
+			container_of(pos, struct box, node)->place = UNKNOWN;
+	w->apart.n = 0;
+	move_more(&w->apart.move_timer);
+}
+
 /* The processors there are: whoever changed them wants it to count. */
 static bool read_cpus(struct warden *w)
 {
 	struct apart *a = &w->apart;
 	struct err e = { 0 };
-	cpu_set_t cpus;
+	cpu_set_t cpus, old = a->cpus;
 
 	if (cgroup_cpus(&w->cg, &cpus, &e) < 0) {
-		log_warn("busy sandboxes stay where they are: %s", e.msg);
+		if (!a->blind)
+			log_warn("busy sandboxes stay where they are: %s",
+				 e.msg);
+		a->blind = true;
 		return false;
 	}
-	if (!CPU_EQUAL(&cpus, &a->cpus))
-		apart_release(w);
+	a->blind = false;
 	a->cpus = cpus;
+	if (CPU_COUNT(&old) > 0 && !CPU_EQUAL(&cpus, &old))
+		move_all_anew(w);
 	return true;
 }
 

@@ -233,6 +233,7 @@ struct apart {
 	cpu_set_t cpus, hogs, others;
 	unsigned n;     /* processors of the hogs; 0: nobody is apart */
 	unsigned alert; /* looks until hogs are forgotten */
+	bool blind;     /* the processors cannot be asked for */
 	uint64_t looked_us, all_us;
 	struct timer timer, move_timer;
 };
@@ -276,7 +277,7 @@ struct warden {
 	/* memory of paused sandboxes */
 	struct list reclaims;
 	struct list unheard; /* sandboxes whose launch nobody waits for */
-	struct list endings; /* children that have said all */
+	struct list endings; /* children that have said all: job.c */
 	struct job reclaim_job;
 	struct cgroup_fds reclaim_fds;
 	bool reclaim_busy;

@@ -118,6 +118,26 @@ class Apart(Hogs):
         self.wait_together(hog, quiet)
 
 
+class Grown(Hogs):
+    CONF = {"spares": 0}
+
+    def allow(self, cpus):
+        for root in harness.cgroup_roots():
+            path = f"{root}{self.i.cgroup}/cpuset.cpus"
+            if os.path.exists(path):
+                with open(path, "w") as f:
+                    f.write(",".join(map(str, cpus)))
+
+    def test_more_processors_are_for_all(self):
+        self.allow({min(ALL)})
+        quiet = self.create(cpus=1)
+        hog = self.hog(cpus=len(ALL))  # nobody's neighbour: it may use all
+        self.i.sh(quiet, "sleep 2")  # it is looked at
+        self.assertEqual(self.may_use(hog), {min(ALL)})
+        self.allow(ALL)
+        self.wait_together(hog, quiet)
+
+
 class Together(Hogs):
     """Where it is not wanted."""
     CONF = {"keep_apart": "no"}
