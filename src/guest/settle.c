@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <linux/openat2.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -30,18 +31,29 @@ static bool has_spare(int group_fd)
 	return read_file_at(group_fd, "cgroup.procs", pids, sizeof(pids)) > 0;
 }
 
-static int await_spare(const struct guest *g, struct err *e)
+/* The agent has its filter: what it does once when it has nothing to do. */
+static bool has_filter(pid_t agent)
+{
+	char path[32], status[4096];
+
+	snprintf(path, sizeof(path), "/proc/%d/status", (int)agent);
+	return read_file_at(AT_FDCWD, path, status, sizeof(status)) > 0 &&
+	       strstr(status, "\nSeccomp:\t2\n");
+}
+
+static int await_agent(const struct guest *g, struct err *e)
 {
 	AUTO_CLOSE int fd = cgroup_open_user_group(&g->cg, g->part.slot, e);
 	unsigned waited;
 
 	if (fd < 0)
 		return fd;
-	for (waited = 0; waited < MOST_MS && !has_spare(fd); waited += STEP_MS)
+	for (waited = 0; waited < MOST_MS; waited += STEP_MS) {
+		if (has_spare(fd) && has_filter(g->box.pid))
+			break;
 		usleep(STEP_MS * 1000);
-	/* It has joined its group: a few calls more, and it waits; and the
-	 * agent, with nothing to do, has got ready for the next one. */
-	usleep(QUIET_MS * 1000);
+	}
+	usleep(QUIET_MS * 1000); /* a few calls more, and both wait */
 	return 0;
 }
 
@@ -96,5 +108,5 @@ int settle(struct guest *g, struct err *e)
 		return 0;
 	if (read_ahead(g, e) < 0)
 		return -e->code;
-	return await_spare(g, e);
+	return await_agent(g, e);
 }
