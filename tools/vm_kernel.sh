@@ -48,10 +48,13 @@ extract '\x02\x21\x4c\x18' 'lz4 -dc' || extract '\x28\xb5\x2f\xfd' 'zstd -dcq' |
 rm -rf "$out"
 mkdir -p "$out/m"
 
-# Which module needs which differs from kernel to kernel: each says it itself.
+# Which module needs which differs from kernel to kernel: each says it itself,
+# also that it needs none.
 needs() {
-	objcopy -O binary --only-section=.modinfo "$1" /dev/stdout | tr '\0' '\n' |
-		sed -n 's/^depends=//p' | tr ',' ' '
+	objcopy -O binary --only-section=.modinfo "$1" "$tmp/modinfo"
+	tr '\0' '\n' <"$tmp/modinfo" >"$tmp/words"
+	grep -q '^depends=' "$tmp/words" || { echo "vm_kernel.sh: what does $1 need?" >&2; exit 1; }
+	sed -n 's/^depends=//p' "$tmp/words" | tr ',' ' '
 }
 
 # take NAME: behind all that it needs.
@@ -66,7 +69,8 @@ take() {
 	*.zst) zstd -dcq "$file" >"$out/m/$1.ko" ;;
 	*) cp "$file" "$out/m/$1.ko" ;;
 	esac
-	for m in $(needs "$out/m/$1.ko"); do
+	need=$(needs "$out/m/$1.ko")
+	for m in $need; do
 		take "$m"
 	done
 	strip --strip-debug "$out/m/$1.ko"
