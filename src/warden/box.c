@@ -641,7 +641,7 @@ static int start(struct box *b, struct err *e)
 	if (box_is_vm(b) && missing->code)
 		return err_set(e, missing->code, "%s", missing->msg);
 	if (b->spec.from[0]) {
-		/* Its child waits long, and would hold another root's layers */
+		/* Its child may wait long with what is attached now. */
 		launch_tidy();
 		if (disk_start(b, e) < 0)
 			return -e->code;

@@ -40,7 +40,8 @@ static void __attribute__((noreturn)) job_child(struct job *j, int err_fd)
 	_exit(0);
 }
 
-/* A child that has nothing left to say. */
+/* A child that has nothing left to say. In a list, or who looks for leaks would
+ * find those that a warden leaves behind at its end. */
 struct ending {
 	struct list node;
 	struct io pid_io;

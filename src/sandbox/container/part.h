@@ -33,7 +33,7 @@ struct part {
 	int userns_fd, cgroupns_fd, netns_fd;
 	bool unfinished; /* until part_finish() */
 	int birth_fd;    /* group that the helper is born in */
-	pid_t helper;    /* not reaped yet; 0: none */
+	pid_t helper;    /* to be reaped; 0: none, or it is somebody else's */
 	int helper_fd, helper_pid_fd;
 };
 
