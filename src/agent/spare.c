@@ -81,7 +81,7 @@ wait_for_order(const struct agent *a, int fd)
 
 	if (child_prepare(&a->confine, &e) == 0 && child_keep(&fd, &e) == 0 &&
 	    obey(&a->confine, &fd, &e) == 0)
-		_exit(1); /* we would be another program by now */
+		_exit(1);   /* we would be another program by now */
 	child_fail(fd, &e); /* for who may have sent an order already */
 }
 
