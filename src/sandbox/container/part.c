@@ -120,11 +120,13 @@ static int open_spaces(struct part *p, int proc_fd, pid_t pid, struct err *e)
 	} spaces[] = { { "user", &p->userns_fd },
 		       { "cgroup", &p->cgroupns_fd },
 		       { "net", &p->netns_fd } };
-	/* What the helper has for a network then is the host's. */
-	size_t i, n = ARRAY_LEN(spaces) - (p->kind == PART_NO_NET);
 	char path[48];
+	size_t i;
 
-	for (i = 0; i < n; i++) {
+	for (i = 0; i < ARRAY_LEN(spaces); i++) {
+		/* What the helper has for a network then is the host's. */
+		if (p->kind == PART_NO_NET && spaces[i].fd == &p->netns_fd)
+			continue;
 		snprintf(path, sizeof(path), "%d/ns/%s", (int)pid,
 			 spaces[i].name);
 		*spaces[i].fd = openat(proc_fd, path, O_RDONLY | O_CLOEXEC);
