@@ -6,7 +6,8 @@
  * the rest: nobody has less than before, and no one waits for a hog.
  *
  * It is looked for while sandboxes are busy: what all of them use is one
- * figure; what each uses is asked only when that is enough to fill a processor.
+ * figure; what each uses is asked only when that is enough to fill a processor,
+ * and then in pieces, as nobody else is served meanwhile.
  */
 #include <errno.h>
 #include <stdint.h>
@@ -27,8 +28,8 @@ enum {
 	HOG_TENTHS = 6,
 	STAY_TENTHS = 3,
 	HOG_LOOKS = 100, /* ...and for how many looks without */
-	MOVE_US = 1000,  /* in one turn: others wait */
-	MOVE_PAUSE_MS = 5,
+	TURN_US = 1000,  /* then others have theirs */
+	TURN_PAUSE_MS = 5,
 	AGAIN_MS = 200, /* what failed */
 	EVERYWHERE = 0,
 	UNKNOWN = 1, /* no number of a pair */
@@ -89,7 +90,7 @@ static unsigned move_some(struct warden *w, uint64_t until_us)
 			if (b->place == place || b->looked_us == 0)
 				continue;
 			if (clock_boot_us() >= until_us)
-				return MOVE_PAUSE_MS;
+				return TURN_PAUSE_MS;
 			if (!move(&w->apart, b, place))
 				again_ms = AGAIN_MS;
 		}
@@ -99,16 +100,17 @@ static unsigned move_some(struct warden *w, uint64_t until_us)
 static void move_more(struct timer *t)
 {
 	struct warden *w = container_of(t, struct warden, apart.move_timer);
-	unsigned again_ms = move_some(w, clock_boot_us() + MOVE_US);
+	unsigned again_ms = move_some(w, clock_boot_us() + TURN_US);
 
 	if (again_ms)
 		timer_set(&w->loop, t, again_ms, move_more);
 }
 
 /* What it used since it was looked at, in thousandths of a processor. */
-static unsigned use_of(struct box *b, uint64_t now_us)
+static unsigned use_of(struct box *b)
 {
-	uint64_t cpu_us = cgroup_cpu_us(&b->w->cg, b->slot), use = 0;
+	uint64_t now_us = clock_boot_us(), use = 0;
+	uint64_t cpu_us = cgroup_cpu_us(&b->w->cg, b->slot);
 
 	if (b->looked_us && now_us > b->looked_us && cpu_us > b->cpu_us)
 		use = (cpu_us - b->cpu_us) * 1000 / (now_us - b->looked_us);
@@ -125,14 +127,27 @@ static unsigned limit_of(const struct box *b, unsigned cpus)
 		       : cpus * 1000;
 }
 
-static bool uses_limit(const struct box *b, unsigned use, unsigned limit)
+static bool uses_limit(const struct box *b, unsigned limit)
 {
-	return (uint64_t)use * 10 >=
+	return (uint64_t)b->use_milli * 10 >=
 	       (uint64_t)limit * (b->hog_looks ? STAY_TENTHS : HOG_TENTHS);
 }
 
+static void measure(struct box *b)
+{
+	unsigned cpus = (unsigned)CPU_COUNT(&b->w->apart.cpus);
+
+	if (b->state != BOX_RUNNING)
+		return;
+	b->use_milli = use_of(b);
+	if (uses_limit(b, limit_of(b, cpus)))
+		b->hog_looks = HOG_LOOKS;
+	else if (b->hog_looks)
+		b->hog_looks--;
+}
+
 /* Fills `hogs`, which has room for all. */
-static size_t find_hogs(struct warden *w, uint64_t now_us, struct hog *hogs)
+static size_t find_hogs(struct warden *w, struct hog *hogs)
 {
 	unsigned cpus = (unsigned)CPU_COUNT(&w->apart.cpus);
 	struct list *pos, *tmp;
@@ -141,29 +156,23 @@ static size_t find_hogs(struct warden *w, uint64_t now_us, struct hog *hogs)
 	for (i = 0; i < BOX_BUCKETS; i++)
 		list_each (pos, tmp, &w->boxes[i]) {
 			struct box *b = container_of(pos, struct box, node);
-			unsigned use, limit = limit_of(b, cpus);
 
 			b->hog = false;
-			if (b->state != BOX_RUNNING)
-				continue;
-			use = use_of(b, now_us);
-			if (uses_limit(b, use, limit))
-				b->hog_looks = HOG_LOOKS;
-			else if (b->hog_looks)
-				b->hog_looks--;
-			if (b->hog_looks)
-				hogs[n++] = (struct hog){ use, limit, b };
+			if (b->state == BOX_RUNNING && b->hog_looks)
+				hogs[n++] =
+					(struct hog){ b->use_milli,
+						      limit_of(b, cpus), b };
 		}
 	return n;
 }
 
-static void decide(struct warden *w, uint64_t now_us, unsigned all_milli)
+static void decide(struct warden *w)
 {
 	struct apart *a = &w->apart;
 	const struct apart_load load = { (unsigned)CPU_COUNT(&a->cpus),
-					 all_milli, a->n };
-	struct hog *hogs = xcalloc(w->n_boxes, sizeof(*hogs));
-	size_t found = find_hogs(w, now_us, hogs), chosen, i;
+					 a->all_milli, a->n };
+	struct hog *hogs = xcalloc(w->n_boxes + 1, sizeof(*hogs));
+	size_t found = find_hogs(w, hogs), chosen, i;
 	unsigned n = apart_choose(hogs, found, &load, &chosen);
 
 	if (n)
@@ -213,10 +222,11 @@ static bool read_cpus(struct warden *w)
 }
 
 /* What all have used since the last look, in thousandths of a processor. */
-static unsigned use_of_all(struct warden *w, uint64_t now_us)
+static unsigned use_of_all(struct warden *w)
 {
 	struct apart *a = &w->apart;
-	uint64_t all_us = cgroup_cpu_us_all(&w->cg), use = 0;
+	uint64_t now_us = clock_boot_us(), use = 0;
+	uint64_t all_us = cgroup_cpu_us_all(&w->cg);
 
 	if (now_us > a->looked_us && all_us > a->all_us)
 		use = (all_us - a->all_us) * 1000 / (now_us - a->looked_us);
@@ -225,24 +235,54 @@ static unsigned use_of_all(struct warden *w, uint64_t now_us)
 	return (unsigned)use;
 }
 
+static void look(struct timer *t);
+
+static void look_later(struct warden *w)
+{
+	struct apart *a = &w->apart;
+	bool busy = a->alert || a->all_milli >= BUSY_MILLI;
+
+	timer_set(&w->loop, &a->timer, busy ? BUSY_MS + w->n_boxes : IDLE_MS,
+		  look);
+}
+
+static void measure_some(struct timer *t)
+{
+	struct warden *w = container_of(t, struct warden, apart.timer);
+	struct apart *a = &w->apart;
+	const uint64_t until_us = clock_boot_us() + TURN_US;
+	struct list *pos, *tmp;
+
+	while (a->measured < BOX_BUCKETS) {
+		if (clock_boot_us() >= until_us) {
+			timer_set(&w->loop, t, TURN_PAUSE_MS, measure_some);
+			return;
+		}
+		list_each (pos, tmp, &w->boxes[a->measured])
+			measure(container_of(pos, struct box, node));
+		a->measured++;
+	}
+	decide(w);
+	look_later(w);
+}
+
 static void look(struct timer *t)
 {
 	struct warden *w = container_of(t, struct warden, apart.timer);
 	struct apart *a = &w->apart;
-	uint64_t now_us = clock_boot_us();
-	unsigned all_milli = use_of_all(w, now_us);
 
+	a->all_milli = use_of_all(w);
 	if (w->n_boxes == 0) /* the next one starts it again */
 		return;
 	if (a->alert)
 		a->alert--;
-	if ((a->n || a->alert || all_milli >= WORTH_MILLI) && read_cpus(w) &&
-	    CPU_COUNT(&a->cpus) > 1)
-		decide(w, now_us, all_milli);
-	timer_set(&w->loop, t,
-		  a->alert || all_milli >= BUSY_MILLI ? BUSY_MS + w->n_boxes
-						      : IDLE_MS,
-		  look);
+	if ((a->n || a->alert || a->all_milli >= WORTH_MILLI) && read_cpus(w) &&
+	    CPU_COUNT(&a->cpus) > 1) {
+		a->measured = 0;
+		measure_some(t);
+	} else {
+		look_later(w);
+	}
 }
 
 void apart_watch(struct warden *w)

@@ -124,7 +124,7 @@ struct box {
 	struct list reclaim_node;
 	/* apart.c */
 	bool hog;
-	unsigned hog_looks, place;
+	unsigned use_milli, hog_looks, place;
 	uint64_t looked_us, cpu_us;
 	struct timer retry;
 	bool pid_gone;
@@ -235,6 +235,8 @@ struct apart {
 	unsigned alert; /* looks until hogs are forgotten */
 	bool blind;     /* the processors cannot be asked for */
 	uint64_t looked_us, all_us;
+	unsigned all_milli;
+	unsigned measured; /* buckets of sandboxes */
 	struct timer timer, move_timer;
 };
 
