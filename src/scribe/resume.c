@@ -142,15 +142,37 @@ static int find_end(struct chain *c, uint64_t *newest, struct err *e)
 		return -e->code;
 	for (i = s.n; i-- > 0;) {
 		r = take_up(c, s.first[i], last, e);
-		if (r != 0)
-			return r < 0 ? r : 0;
-		if (*c->note) { /* a file of strangers is still there */
+		if (r < 0)
+			return r;
+		if (*c->note) /* a file of strangers is still there */
 			last = false;
-			if (s.first[i] > *newest)
-				*newest = s.first[i];
-		}
+		if ((r > 0 || *c->note) && s.first[i] > *newest)
+			*newest = s.first[i];
+		if (r > 0)
+			return 0;
 	}
 	return 0;
+}
+
+/*
+ * A file is named after its first entry. One with a later name than the last
+ * entry is not as we have left it, and in the way of those to come.
+ */
+static void go_behind(struct chain *c, uint64_t newest)
+{
+	char name[SEGMENT_NAME];
+
+	if (c->fd >= 0) {
+		segment_name(newest, name);
+		log_err("%s ends in entries from before it, going on in a new "
+			"file",
+			name);
+		snprintf(c->note, sizeof(c->note), "\"damaged\":\"%s\"", name);
+	}
+	c->now.seq = newest;
+	c->written = c->synced = c->now;
+	buf_clear(&c->out);
+	auto_close(&c->fd);
 }
 
 /* Entries that were signed and on disk, and are gone. */
@@ -200,9 +222,7 @@ int chain_open(struct chain *c, int dir_fd, uint64_t segment_bytes,
 	if (find_end(c, &newest, e) < 0)
 		return err_wrap(e, "the log");
 	check_head(c);
-	if (newest > c->now.seq) {
-		c->now.seq = newest;
-		c->written = c->synced = c->now;
-	}
+	if (newest > c->now.seq)
+		go_behind(c, newest);
 	return 0;
 }

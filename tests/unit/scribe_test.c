@@ -329,6 +329,34 @@ static void test_damage(void)
 	chain_done(&c);
 }
 
+/* Entries from before, in a file with a name in the future. */
+static void test_misnamed(void)
+{
+	static const char *const more[] = {
+		"rm head",
+		"rm head && echo x >> 000000005000.log",
+		"true",
+	};
+	struct chain c;
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(more); i++) {
+		make_log();
+		run("cp $(ls %s/*.log | head -n 1) %s/000000005000.log", dir,
+		    dir);
+		run("cd %s && %s", dir, more[i]);
+		open_chain(&c, 1 << 20);
+		CHECK(c.now.seq == 5001);
+		add(&c, 3);
+		chain_sign(&c);
+		settle(&c);
+		CHECK(c.segment == 5001);
+		chain_done(&c);
+		run("grep -qE '\"(damaged|missing)\":' %s/000000005001.log",
+		    dir);
+	}
+}
+
 /* Everybody's last number, however long they were silent. */
 static void test_writers(void)
 {
@@ -467,6 +495,7 @@ int main(void)
 	test_forgery();
 	test_resume();
 	test_damage();
+	test_misnamed();
 	test_writers();
 	test_full_disk();
 	test_keep();
