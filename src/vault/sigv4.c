@@ -238,8 +238,9 @@ static void put_request(const struct sigv4 *s, const char *date,
 		{ "x-amz-security-token", s->token },
 	};
 	size_t n = *s->token ? 4 : 3, path = strcspn(s->target, "?");
-	const char *query = s->target + path + (s->target[path] == '?');
+	struct buf query = { 0 };
 
+	put_query(&query, s->target + path + (s->target[path] == '?'));
 	recode(target, s->target, path, "-._~/", false);
 	buf_printf(canonical, "%s\n", s->method);
 	/* All services but one encode the path a second time. */
@@ -248,11 +249,12 @@ static void put_request(const struct sigv4 *s, const char *date,
 	else
 		encode(canonical, buf_data(target), buf_len(target), "-._~/");
 	buf_puts(canonical, "\n");
-	put_query(canonical, query);
-	if (*query) {
+	buf_add(canonical, buf_data(&query), buf_len(&query));
+	if (buf_len(&query) > 0) {
 		buf_puts(target, "?");
-		put_query(target, query);
+		buf_add(target, buf_data(&query), buf_len(&query));
 	}
+	buf_done(&query);
 	buf_puts(canonical, "\n");
 	if (s->n_fields > 0)
 		memcpy(all + n, s->fields, s->n_fields * sizeof(*all));
