@@ -46,7 +46,7 @@ static int hold(struct guest *g, const struct guest_req *q, struct err *e)
 	int r;
 
 	(void)q;
-	r = cgroup_freeze(g->group_fd, e);
+	r = cgroup_freeze(g->group_fd, -1, e);
 	if (r == 0)
 		r = sync_disk(g, e);
 	if (r < 0 && cgroup_thaw(g->group_fd, &stays) < 0)

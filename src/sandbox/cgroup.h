@@ -113,8 +113,17 @@ int cgroup_open(const struct cgroup_host *h, unsigned slot,
 int cgroup_open_user_group(const struct cgroup_host *h, unsigned slot,
 			   struct err *e) MUST_CHECK;
 enum { CGROUP_FREEZE_MS = 5000 };
-/* Freezes, and waits until it is so; ETIMEDOUT leaves it to a thaw. */
-int cgroup_freeze(int group_fd, struct err *e) MUST_CHECK;
+/*
+ * Freezes, and waits until it is so; ETIMEDOUT leaves it to a thaw. `proc_fd`
+ * is the host's /proc for the group of a microVM, which may hold threads of the
+ * kernel; -1 for others.
+ */
+int cgroup_freeze(int group_fd, int proc_fd, struct err *e) MUST_CHECK;
+/*
+ * For a group that was asked to freeze: does it hold threads of the kernel, so
+ * that it will never report frozen, while no other thread of it runs?
+ */
+bool cgroup_still_beside_kernel(int group_fd, int proc_fd);
 /*
  * The same for who does not wait: cgroup_events() has EPOLLPRI when it is
  * worth to ask cgroup_frozen() again. Returns a descriptor that ends it, so

@@ -3,11 +3,16 @@
  * their way back to their own code, never inside the kernel: no file is half
  * written by a single write(2), no lock of the kernel is held. What is frozen
  * can be killed.
+ *
+ * The kernel's own threads never freeze, and a group that holds one never
+ * reports that it is frozen. KVM before 6.13 puts such a thread
+ * (kvm-nx-lpage-recovery) into the group of its QEMU.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/auto.h"
@@ -16,7 +21,11 @@
 #include "sandbox/cgroup.h"
 #include "sandbox/cgroup_knob.h"
 
-enum { WAIT_MAX_MS = 64 };
+enum {
+	WAIT_MAX_MS = 64,
+	THREADS_TEXT = 4096,             /* of QEMU: VM_PIDS bounds them */
+	FLAG_KERNEL_THREAD = 0x00200000, /* PF_KTHREAD */
+};
 
 int cgroup_open(const struct cgroup_host *h, unsigned slot, struct err *e)
 {
@@ -97,7 +106,61 @@ int cgroup_events(int group_fd, struct err *e)
 	return fd < 0 ? err_sys(e, "open cgroup.events") : fd;
 }
 
-int cgroup_freeze(int group_fd, struct err *e)
+/* Of /proc/TID/stat; the name in field 2 may contain anything. */
+static bool thread_read(int proc_fd, int tid, char *state, unsigned *flags)
+{
+	char path[32], text[1024], *at;
+	ssize_t n;
+
+	snprintf(path, sizeof(path), "%d/stat", tid);
+	n = read_file_at(proc_fd, path, text, sizeof(text));
+	at = n > 0 ? strrchr(text, ')') : NULL;
+	return at &&
+	       sscanf(at, ") %c %*d %*d %*d %*d %*d %u", state, flags) == 2;
+}
+
+/* Counts the kernel's threads in `file`; -1: another thread runs. */
+static int count_kernel_threads(int group_fd, const char *file, int proc_fd)
+{
+	char text[THREADS_TEXT], *at = text, *end;
+	unsigned flags;
+	char state;
+	int found = 0;
+
+	if (read_file_at(group_fd, file, text, sizeof(text)) <= 0)
+		return 0;
+	for (; *at; at = end + (*end == '\n')) {
+		int tid = (int)strtol(at, &end, 10);
+
+		if (end == at)
+			return -1;
+		if (!thread_read(proc_fd, tid, &state, &flags))
+			continue; /* it has ended */
+		if (flags & FLAG_KERNEL_THREAD)
+			found++;
+		else if (state == 'R' || state == 'D')
+			return -1;
+	}
+	return found;
+}
+
+bool cgroup_still_beside_kernel(int group_fd, int proc_fd)
+{
+	static const char *const files[] = { "cgroup.threads",
+					     "user/cgroup.threads" };
+	int n, found = 0;
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(files); i++) {
+		n = count_kernel_threads(group_fd, files[i], proc_fd);
+		if (n < 0)
+			return false;
+		found += n;
+	}
+	return found > 0;
+}
+
+int cgroup_freeze(int group_fd, int proc_fd, struct err *e)
 {
 	AUTO_CLOSE int fd = cgroup_events(group_fd, e), freezer_fd = -1;
 	uint64_t now = clock_boot_ms(), until = now + CGROUP_FREEZE_MS;
@@ -111,6 +174,9 @@ int cgroup_freeze(int group_fd, struct err *e)
 	while ((r = is_frozen(fd)) != 1) {
 		if (r < 0)
 			return err_set(e, ESRCH, "the sandbox has ended");
+		if (proc_fd >= 0 &&
+		    cgroup_still_beside_kernel(group_fd, proc_fd))
+			break;
 		now = clock_boot_ms();
 		if (now >= until)
 			return err_set(e, ETIMEDOUT,

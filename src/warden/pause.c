@@ -122,12 +122,21 @@ static void frozen(struct pause *p)
 	turn_end(&p->turn, &e);
 }
 
+static bool stands_still(const struct pause *p, int events_fd)
+{
+	const struct box *b = p->turn.box;
+
+	return cgroup_frozen(events_fd) ||
+	       (box_is_vm(b) &&
+		cgroup_still_beside_kernel(p->group_fd, b->w->launch.proc_fd));
+}
+
 static void events(struct io *io, uint32_t what)
 {
 	struct pause *p = container_of(io, struct pause, events);
 
 	(void)what;
-	if (cgroup_frozen(io->fd))
+	if (stands_still(p, io->fd))
 		frozen(p);
 }
 
@@ -139,12 +148,12 @@ static void look(struct timer *t)
 {
 	struct pause *p = container_of(t, struct pause, look);
 
-	if (cgroup_frozen(p->events.fd)) {
+	if (stands_still(p, p->events.fd)) {
 		frozen(p);
 		return;
 	}
 	p->look_ms *= 2;
-	if (p->look_ms <= LOOK_MAX_MS)
+	if (p->look_ms <= LOOK_MAX_MS || box_is_vm(p->turn.box))
 		timer_set(&p->turn.w->loop, t, p->look_ms, look);
 }
 

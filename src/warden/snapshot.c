@@ -162,7 +162,7 @@ static int stand_still(struct snap *t, struct err *e)
 {
 	if (t->vm)
 		return state_save_end(&t->state, e);
-	return t->thaw ? cgroup_freeze(t->group_fd, e) : 0;
+	return t->thaw ? cgroup_freeze(t->group_fd, -1, e) : 0;
 }
 
 /* Where it can before the copies are made: they wait for the pool. */
@@ -181,7 +181,8 @@ static int let_go(struct snap *t, bool stay, struct err *e)
 		return t->thaw && !stay ? cgroup_thaw(t->group_fd, e) : 0;
 	if (state_save_close(&t->state, stay, e) < 0)
 		return -e->code;
-	return stay ? cgroup_freeze(t->group_fd, e) : 0;
+	return stay ? cgroup_freeze(t->group_fd, t->job.w->launch.proc_fd, e)
+		    : 0;
 }
 
 static int take(struct snap *t, struct copies *c, struct err *e)

@@ -187,11 +187,12 @@ static int step_root(struct ctx *c, struct err *e)
 	c->root_fd = mount_new("tmpfs", opts, MOUNT_ATTR_NOSUID, e);
 	if (c->root_fd < 0)
 		return c->root_fd;
-	/* Over /proc: a directory that is surely there. */
+	/* Over /proc: a directory that is surely there. Attached first: before
+	 * 6.15 the kernel mounts nothing on a tree that is not attached. */
 	at_fd = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (at_fd < 0)
 		return err_sys(e, "open /proc");
-	if (make_dir(c, "dev", e) < 0)
+	if (mount_at(c->root_fd, at_fd, e) < 0 || make_dir(c, "dev", e) < 0)
 		return -e->code;
 	for (i = 0; i < ARRAY_LEN(links); i++) {
 		snprintf(target, sizeof(target), "usr/%s", links[i]);
@@ -205,9 +206,7 @@ static int step_root(struct ctx *c, struct err *e)
 		return -e->code;
 	if (place_proc(c, e) < 0)
 		return -e->code;
-	if (c->host->kvm && make_kvm(c, e) < 0)
-		return -e->code;
-	return mount_at(c->root_fd, at_fd, e);
+	return c->host->kvm ? make_kvm(c, e) : 0;
 }
 
 static int step_pivot(struct ctx *c, struct err *e)
