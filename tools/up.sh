@@ -42,6 +42,9 @@ done
 say "the image"
 if "$carrel" image ls -q | grep -qx debian; then
 	echo "debian is there"
+elif [ -s build/images/debian.tar ]; then
+	echo "importing build/images/debian.tar, which was built before"
+	"$carrel" image import build/images/debian.tar debian
 else
 	"$carrel" image build debian
 fi

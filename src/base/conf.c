@@ -91,6 +91,7 @@ static const struct key {
 	TEXT_KEY(vm_dir, "/usr/local/share/" PRODUCT "/vm"),
 	TEXT_KEY(require_microvm, ""),
 	TEXT_KEY(microvm, "auto"),
+	NUM_KEY("kvm_test_time", DURATION, kvm_test_ms, "5s"),
 	TEXT_KEY(tier, "container"),
 	TEXT_KEY(models, "/etc/" PRODUCT "/models.conf"),
 	NUM_KEY("mcp_idle", DURATION, mcp_idle_ms, "1h"),

@@ -1,8 +1,9 @@
 #!/bin/sh
-# Runs in the guest, as root, from a unit; prints TAP. /payload has the
-# installed tree (root/), the tiny image and this script.
+# Runs in the guest, as root, from a unit; prints TAP. /payload has this script,
+# the tree as it was built for this release (carrel/), and the programs of
+# another build (next/).
 #
-# This is the users' normal machine: systemd, cgroup v2 only, kernel 6.1.
+# This is the users' normal machine: systemd, cgroup v2 only, Debian's kernel.
 # shellcheck disable=SC2016,SC2015,SC2013 # the sandbox's shell expands those
 set -u
 cd /payload || exit 1
@@ -50,20 +51,24 @@ machine_is_normal() {
 		case $(uname -r) in 6.1.*) true ;; *) uname -r; false ;; esac
 }
 
-install_it() {
-	cp -a root/. / && sh users.sh && getent passwd carrel carrel-log &&
-		systemctl daemon-reload
+# As the README says. Packages, programs and the image are there already.
+make_up() {
+	(cd carrel && make up) || return 1
+	systemctl is-active carrel.service carrel-box.service &&
+		is 42 "$(carrel run -- python3 -c 'print(6 * 7)')"
+}
+make_up_again() { (cd carrel && make up) && until_ok 120 carrel ls; }
+
+# The rest uses an image that emulation starts quickly, and KVM.
+configure_it() {
+	printf '%s\n' "image = tiny" "microvm = kvm" "kvm_test_time = 60s" \
+		>>/etc/carrel/carrel.conf
+	systemctl restart carrel.service && until_ok 120 carrel ls
 }
 
-start_it() {
-	echo "pool_size = 1G" >>/etc/carrel/carrel.conf
-	echo "image = tiny" >>/etc/carrel/carrel.conf
-	systemctl enable --now carrel.service &&
-		until_ok 120 carrel ls &&
-		systemctl is-active carrel.service carrel-box.service
+import_tiny() {
+	carrel image import carrel/build/images/tiny.tar tiny && carrel image ls -q | grep -qx tiny
 }
-
-import_tiny() { carrel image import tiny.tar tiny && carrel image ls -q | grep -qx tiny; }
 
 # --- limits
 
@@ -227,20 +232,23 @@ door_after_kill() {
 	carrel rm door && systemctl stop web
 }
 
-# tap FILE [PATTERN]: a file of tests/escape, each of its tests counts. This
+# tap DIR/FILE [PATTERN...]: a file of tests/DIR, each of its tests counts. This
 # machine is ours alone (ESCAPE_GUEST) and slow.
 tap() {
-	(cd tree/tests/escape && TEST_SLOW=20 ESCAPE_GUEST=1 python3 "$@") \
-		>/tmp/tap 2>&1
+	dir=${1%/*} file=${1##*/}
+	shift
+	(cd "carrel/tests/$dir" && PYTHONPATH=../e2e:../escape TEST_SLOW=20 \
+		TEST_MICROVM=kvm ESCAPE_GUEST=1 python3 "$file" "$@") >/tmp/tap 2>&1
 	grep -q '^1\.\.' /tmp/tap || {
 		n=$((n + 1))
-		echo "not ok $n - $1 did not finish"
+		echo "not ok $n - $file did not finish"
+		tail -n 25 /tmp/tap | sed 's/^/# /'
 	}
 	while IFS= read -r line; do
 		case $line in
 		ok\ * | "not ok "*)
 			n=$((n + 1))
-			printf '%s\n' "$line" | sed "s|ok [0-9]* - |ok $n - ${1%.py}: |"
+			printf '%s\n' "$line" | sed "s|ok [0-9]* - |ok $n - ${file%.py}: |"
 			;;
 		\#*) printf '%s\n' "$line" ;;
 		esac
@@ -447,10 +455,12 @@ if [ -e /var/lib/guest-tests ]; then
 	exit
 fi
 
-t "systemd, cgroup v2, kernel 6.1" machine_is_normal
-t "install" install_it
-t "start under systemd" start_it
+modprobe kvm_amd
+t "systemd, cgroup v2, Debian's kernel" machine_is_normal
+t "make up" make_up
+t "make up a second time" make_up_again
 t "import an image" import_tiny
+t "configure and restart" configure_it
 t "doctor misses nothing" carrel doctor
 t "run" is 42 "$(carrel run -- sh -c 'echo $((6 * 7))' 2>&1)"
 carrel run -- sh -c 'exit 3' >/dev/null 2>&1
@@ -499,8 +509,9 @@ t "rm" carrel rm work
 t "the log is whole after all that" log_is_whole
 t "kill switch over a fork bomb" kill_switch
 t "nothing is left" nothing_left
-tap test_posture.py
-tap test_escape.py Escape.
+. /payload/microvm.sh
+tap escape/test_posture.py
+tap escape/test_escape.py Escape.
 t "no unit failed" sh -c '! systemctl --failed --no-legend | grep .'
 t "something is left on disk for a reboot" leave_for_reboot
 echo "$n" >/var/lib/guest-tests
