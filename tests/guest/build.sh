@@ -2,7 +2,7 @@
 # Makes the guest, a plain Debian with systemd and its own kernel, and builds
 # Carrel in it as a user of that release would.  build.sh bookworm|trixie
 #
-#	build/guests/RELEASE/root	the system, unpacked, with all packages
+#	build-guests/RELEASE/root	the system, unpacked, with all packages
 #	.../root.img, vmlinuz, initrd	the guest's disk, its kernel
 #	.../root/root/carrel		this tree, built with that release's compiler
 #
@@ -11,7 +11,7 @@
 set -eu
 cd "$(dirname "$0")/../.."
 release=${1:?usage: build.sh bookworm|trixie}
-out=build/guests/$release
+out=$PWD/build-guests/$release
 root=$out/root
 tree=$root/root/carrel
 
@@ -71,6 +71,7 @@ copy_tree() {
 
 # in_system COMMAND...: in the tree there, with that release's programs.
 in_system() {
+	# shellcheck disable=SC2016 # that shell expands them
 	unshare -m sh -ec '
 		root=$1; shift
 		mount -t proc proc "$root/proc"
@@ -80,7 +81,7 @@ in_system() {
 		exec chroot "$root" env -i HOME=/root TERM=dumb \
 			PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
 			sh -ec "cd /root/carrel && exec \"\$@\"" sh "$@"
-	' sh "$PWD/$root" "$@"
+	' sh "$root" "$@"
 }
 
 stamp=$(cat tests/guest/build.sh packaging/packages.txt | sha256sum | cut -c1-16)

@@ -509,6 +509,7 @@ t "rm" carrel rm work
 t "the log is whole after all that" log_is_whole
 t "kill switch over a fork bomb" kill_switch
 t "nothing is left" nothing_left
+# shellcheck source=/dev/null
 . /payload/microvm.sh
 tap escape/test_posture.py
 tap escape/test_escape.py Escape.

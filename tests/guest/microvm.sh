@@ -2,7 +2,7 @@
 # shellcheck shell=sh disable=SC2016,SC2015,SC2154,SC2034
 
 in_vm() { carrel exec vm -- sh -c "$1"; }
-vm_state_is() { carrel inspect "${2:-vm}" | grep -qx "state  *$1"; }
+vm_state_is() { carrel inspect vm | grep -qx "state  *$1"; }
 
 # The daemon boots a guest with KVM before it offers the tier.
 kvm_is_used() {
@@ -18,7 +18,7 @@ vm_start_counting() {
 	carrel exec -d vm -- sh -c 'n=0; while :; do n=$((n + 1)); echo $n >/tmp/n; sleep 0.1; done'
 	until_ok 40 in_vm 'test -s /tmp/n'
 }
-vm_count() { carrel exec "${1:-vm}" -- cat /tmp/n; }
+vm_count() { in_vm "cat /tmp/n"; }
 vm_counts_on() { # FROM [NAME]
 	until_ok 60 sh -c "[ \"\$(carrel exec ${2:-vm} -- cat /tmp/n)\" -gt $1 ]"
 }
