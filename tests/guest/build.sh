@@ -76,7 +76,7 @@ in_system() {
 		root=$1; shift
 		mount -t proc proc "$root/proc"
 		mount --rbind /dev "$root/dev"
-		mount -t tmpfs tmp "$root/tmp"
+		mount -t tmpfs -o mode=1777 tmp "$root/tmp"
 		mount --bind /etc/resolv.conf "$root/etc/resolv.conf"
 		exec chroot "$root" env -i HOME=/root TERM=dumb \
 			PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
@@ -91,6 +91,7 @@ if [ "$(cat "$out/stamp" 2>/dev/null)" != "$stamp" ]; then
 fi
 echo "guest: building on Debian $release"
 copy_tree
+[ -s "$tree/build/vm/initrd" ] || in_system apt-get -qq update
 in_system make -s -j2 all vm man build/probe
 in_system sh -ec '
 	mkdir -p build/images
