@@ -23,9 +23,10 @@ done)
 
 # Without dpkg we cannot tell; the compiler will.
 command -v dpkg-query >/dev/null || exit 0
-# shellcheck disable=SC2086 # a list of words
-have=$(dpkg-query -W -f '${db:Status-Abbrev} ${Package}\n' $wanted \
-	2>/dev/null | sed -n 's/^.i. *//p' || true)
+# A package counts as present under the names it provides too: the library
+# packages of Debian 13 have other names (libssl3t64) and provide the old ones.
+have=$(dpkg-query -W -f '${db:Status-Abbrev} ${Package}, ${Provides}\n' |
+	sed -n 's/^.i. *//p' | sed 's/([^)]*)//g' | tr -s ', ' '\n')
 missing=
 for p in $wanted; do
 	printf '%s\n' "$have" | grep -qx -- "$p" || missing="$missing $p"
