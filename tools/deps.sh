@@ -12,8 +12,9 @@ verb=${1:?$usage}
 shift
 [ $# -gt 0 ] || { echo "$usage" >&2; exit 2; }
 
+release=$(sed -n 's/^VERSION_ID="*\([0-9]*\).*/\1/p' "${OS_RELEASE:-/etc/os-release}")
 wanted=$(for section in "$@"; do
-	sed -n "s/^$section \([^#]*\).*/\1/p" packaging/packages.txt |
+	sed -nE "s/^$section(@$release)? ([^#]*).*/\2/p" packaging/packages.txt |
 		while read -r package command; do
 			[ -n "$command" ] && command -v "$command" >/dev/null ||
 				echo "$package"
