@@ -260,7 +260,7 @@ def pauses(say, judge, s):
 
 def podman(say, tar, ours):
     """`commit` of a container with the same content, and `run` of it."""
-    where = tempfile.mkdtemp(prefix="carrel-podman-", dir="/tmp")
+    where = tempfile.mkdtemp(prefix="carrel-podman-")
     base = ["podman", "--root", f"{where}/root", "--runroot", f"{where}/run",
             "--tmpdir", f"{where}/tmp", "--storage-driver", "vfs",
             "--cgroup-manager", "cgroupfs", "--runtime", "runc"]
@@ -296,7 +296,7 @@ def podman(say, tar, ours):
 
 
 def part(say, judge):
-    scratch = tempfile.mkdtemp(prefix="carrel-bench-", dir="/tmp")
+    scratch = tempfile.mkdtemp(prefix="carrel-bench-")
     try:
         tar = f"{scratch}/big.tar"
         big_tar(tar)

@@ -162,7 +162,7 @@ class Nginx:
     """Serves one file."""
 
     def __init__(self, port, content):
-        self.dir = tempfile.mkdtemp(prefix="carrel-nginx-", dir="/tmp")
+        self.dir = tempfile.mkdtemp(prefix="carrel-nginx-")
         os.chmod(self.dir, 0o755)
         os.mkdir(f"{self.dir}/www", 0o755)
         with open(f"{self.dir}/www/f", "wb") as f:

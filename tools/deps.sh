@@ -12,8 +12,9 @@ verb=${1:?$usage}
 shift
 [ $# -gt 0 ] || { echo "$usage" >&2; exit 2; }
 
+release=$(sed -n 's/^VERSION_ID="*\([0-9]*\).*/\1/p' "${OS_RELEASE:-/etc/os-release}")
 wanted=$(for section in "$@"; do
-	sed -n "s/^$section \([^#]*\).*/\1/p" packaging/packages.txt |
+	sed -nE "s/^$section(@$release)? ([^#]*).*/\2/p" packaging/packages.txt |
 		while read -r package command; do
 			[ -n "$command" ] && command -v "$command" >/dev/null ||
 				echo "$package"
@@ -23,9 +24,10 @@ done)
 
 # Without dpkg we cannot tell; the compiler will.
 command -v dpkg-query >/dev/null || exit 0
-# shellcheck disable=SC2086 # a list of words
-have=$(dpkg-query -W -f '${db:Status-Abbrev} ${Package}\n' $wanted \
-	2>/dev/null | sed -n 's/^.i. *//p' || true)
+# A package counts as present under the names it provides too: the library
+# packages of Debian 13 have other names (libssl3t64) and provide the old ones.
+have=$(dpkg-query -W -f '${db:Status-Abbrev} ${Package}, ${Provides}\n' |
+	sed -n 's/^.i. *//p' | sed 's/([^)]*)//g' | tr -s ', ' '\n')
 missing=
 for p in $wanted; do
 	printf '%s\n' "$have" | grep -qx -- "$p" || missing="$missing $p"

@@ -1,6 +1,6 @@
 #!/bin/sh
-# make up: from a clone to a sandbox that runs, on Debian 12, as root. Each step
-# says what it does and is skipped when it is done already.
+# make up: from a clone to a sandbox that runs, on Debian 12 or 13, as root. Each
+# step says what it does and is skipped when it is done already.
 set -eu
 cd "$(dirname "$0")/.."
 prefix=${PREFIX:-/usr/local}

@@ -28,6 +28,9 @@ chmod 755 "$tmp"
 	exit 1
 }
 dpkg-deb -x "$tmp"/*.deb "$tmp/root"
+# Debian 13 packages it below /usr.
+tree=$(echo "$tmp"/root/usr/lib/modules/*)
+[ -d "$tree" ] || tree=$(echo "$tmp"/root/lib/modules/*)
 
 # The compressed kernel is in the middle of the file, behind its magic number.
 extract() {
@@ -57,12 +60,14 @@ needs() {
 	sed -n 's/^depends=//p' "$tmp/words" | tr ',' ' '
 }
 
-# take NAME: behind all that it needs.
+# take NAME: behind all that it needs. A built-in module needs no loading.
 taken=
 take() {
 	case " $taken " in *" $1 "*) return ;; esac
 	taken="$taken $1"
-	file=$(find "$tmp/root/lib/modules" -name "$(echo "$1" | sed 's/_/[-_]/g').ko*" | head -n 1)
+	name=$(echo "$1" | sed 's/_/[-_]/g')
+	! grep -q "/$name\.ko\$" "$tree/modules.builtin" || return 0
+	file=$(find "$tree" -name "$name.ko*" | head -n 1)
 	[ -n "$file" ] || { echo "vm_kernel.sh: no module $1" >&2; exit 1; }
 	case $file in
 	*.xz) xz -dc "$file" >"$out/m/$1.ko" ;;

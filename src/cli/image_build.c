@@ -141,6 +141,9 @@ static int start(struct cli *cli, struct build *b, char *const *argv)
 			_exit(EXIT_CANNOT_RUN);
 		/* Phases are read from what it says: not in other languages */
 		setenv("LC_ALL", "C.UTF-8", 1);
+		/* The whole system is unpacked there, and on Debian 13 /tmp
+		 * is in memory. */
+		setenv("TMPDIR", "/var/tmp", 0);
 		execvp(argv[0], argv);
 		dprintf(STDERR_FILENO, "%s: %s\n", argv[0], strerror(errno));
 		_exit(EXIT_NOT_FOUND);

@@ -1,3 +1,7 @@
+/* The calls that replace the deprecated ones came after c-ares 1.18, which is
+ * Debian 12's. */
+#define CARES_NO_DEPRECATED
+
 #include "gate/resolve.h"
 
 #include <ares.h>

@@ -122,12 +122,12 @@ static int pool_size(const struct conf *c, int dir_fd, uint64_t *out,
 	size_text(avail, have);
 	size_text(c->pool_bytes ? *out : min, want);
 	if (c->pool_bytes && *out < min)
-		return err_set(e, EINVAL, "pool_bytes: at least %llu MiB",
+		return err_set(e, EINVAL, "pool_size: at least %llu MiB",
 			       (unsigned long long)(min >> 20));
 	if (*out < min || *out > avail)
 		return err_set(e, ENOSPC,
 			       "no space for a pool of %s in %s, %s free: free "
-			       "some, set pool_bytes, or set pool = DIRECTORY",
+			       "some, set pool_size, or set pool = DIRECTORY",
 			       want, c->state_dir, have);
 	return 0;
 }
@@ -161,7 +161,7 @@ static int make_file(const struct conf *c, int state_fd, int closed_fd,
 		unlinkat(closed_fd, tmp, 0);
 		return err_set(e, r,
 			       "allocate %s/%s (free some space, or set "
-			       "pool_bytes): %s",
+			       "pool_size): %s",
 			       c->state_dir, img, strerror(r));
 	}
 	r = mkfs_btrfs(closed_fd, tmp, e);

@@ -30,6 +30,10 @@ SANITIZED = "-san" in os.path.basename(BUILD)
 # Time limits are for a machine that does nothing else.
 SLOW = 4 if SANITIZED else float(os.environ.get("TEST_SLOW", "1"))
 
+# Pools and images are large, and /tmp is in memory on Debian 13: tests and the
+# programs that they start keep files on disk.
+SCRATCH = os.environ["TMPDIR"] = "/var/tmp"
+
 # "microvm": the sandboxes that tests make without a word about it are of that
 # tier (make test-microvm).
 TIER = os.environ.get("CARREL_TIER", "container")
@@ -356,7 +360,7 @@ class Instance:
     def __init__(self, image="tiny", **conf):
         self.slot, self._slot_lock = _slot()
         self.name = "c" + secrets.token_hex(2)
-        self.dir = f"/tmp/{self.name}"
+        self.dir = f"{SCRATCH}/{self.name}"
         self.run_dir = f"{self.RUN or self.dir}/{self.name if self.RUN else 'run'}"
         self.state_dir = f"{self.dir}/state"
         self.bin = f"{self.dir}/bin"

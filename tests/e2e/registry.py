@@ -2,7 +2,7 @@
 told to be difficult. Both are on the loopback address."""
 
 import base64
-import crypt
+import ctypes
 import gzip
 import hashlib
 import http.client
@@ -10,6 +10,7 @@ import http.server
 import io
 import json
 import os
+import secrets
 import shutil
 import signal
 import socket
@@ -274,6 +275,14 @@ class FakeHandler(http.server.BaseHTTPRequestHandler):
 # Debian's
 
 
+def bcrypt(password):
+    """A line of htpasswd. Python 3.13 has no module for this any more."""
+    crypt = ctypes.CDLL("libcrypt.so.1").crypt
+    crypt.restype = ctypes.c_char_p
+    salt = "$2b$04$" + secrets.token_hex(11)
+    return crypt(password.encode(), salt.encode()).decode()
+
+
 class Real:
     """docker-registry; `user` and `password`: it wants them."""
 
@@ -289,8 +298,7 @@ class Real:
                 "http": {"addr": f"127.0.0.1:{self.port}"}}
         if user:
             with open(self.dir + "/htpasswd", "w") as f:
-                salt = crypt.mksalt(crypt.METHOD_BLOWFISH, rounds=16)
-                f.write(f"{user}:{crypt.crypt(password, salt)}\n")
+                f.write(f"{user}:{bcrypt(password)}\n")
             conf["auth"] = {"htpasswd": {"realm": "here",
                                          "path": self.dir + "/htpasswd"}}
             self.auth = "Basic " + base64.b64encode(

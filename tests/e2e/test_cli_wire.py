@@ -1347,7 +1347,7 @@ class Images(unittest.TestCase):
             f.write("#!/bin/sh\n" + script)
         os.chmod(path, 0o755)
 
-    def build(self, tool, status=201, answer=None):
+    def build(self, tool, status=201, answer=None, without=()):
         answer = answer or b'{"name": "x", "size": 1048576, "entries": 7}'
 
         def script(peer, req):
@@ -1365,6 +1365,8 @@ class Images(unittest.TestCase):
                 f.write("#!/bin/sh\n")
             env = {**s.env(), "PATH": s.dir + ":/usr/bin:/bin",
                    "TMPDIR": s.dir, "CARREL_SHARE": s.dir + "/share"}
+            for name in without:
+                del env[name]
             code, out, err = s.cli("image", "build", "some", "--name", "mine",
                                    "--include", "git,curl", env=env)
             logs = [n for n in os.listdir(s.dir) if n.startswith("carrel-")]
@@ -1386,6 +1388,14 @@ class Images(unittest.TestCase):
         self.assertIn("--include=bash,python3,git,curl ", args)
         self.assertIn("/share/images/some/customize.sh bookworm -", args)
         self.assertEqual(logs, [])
+
+    def test_builder_unpacks_on_disk(self):
+        """/tmp may be in memory, so TMPDIR has another default."""
+        for without, want in (("TMPDIR",), "/var/tmp"), ((), None):
+            code, _, err, s, _ = self.build('echo "$TMPDIR"', without=without)
+            self.assertEqual(code, 0, err)
+            self.assertEqual(s.requests[-1].body.decode(),
+                             (want or s.dir) + "\n")
 
     def test_failure_in_the_middle_is_no_image(self):
         code, out, err, s, logs = self.build(

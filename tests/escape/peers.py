@@ -668,7 +668,7 @@ def missing(kinds):
 
 
 def run(kinds):
-    scratch = f"/tmp/peers-{secrets.token_hex(4)}"
+    scratch = f"{harness.SCRATCH}/peers-{secrets.token_hex(4)}"
     os.mkdir(scratch, 0o755)
     results = []
     try:

@@ -50,7 +50,7 @@ class Runner(unittest.TestCase):
         missing = peers.missing([kind])
         if missing:
             self.skipTest(f"not installed: {' '.join(missing)}")
-        with tempfile.TemporaryDirectory(dir="/tmp") as scratch:
+        with tempfile.TemporaryDirectory() as scratch:
             os.chmod(scratch, 0o755)
             return peers.judge(kind, scratch, *peers.make_root(scratch))
 

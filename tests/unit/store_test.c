@@ -648,8 +648,10 @@ static void check_refusals(void)
 	mkdir(c.state_dir, 0755);
 	c.pool_bytes = MIB;
 	FAILS(store_open(&s, &c, &e), EINVAL);
+	CHECK(strstr(e.msg, "pool_size") != NULL);
 	c.pool_bytes = 1ULL << 50;
 	FAILS(store_open(&s, &c, &e), ENOSPC);
+	CHECK(strstr(e.msg, "set pool_size") != NULL);
 	chmod(in_base("state/pool.d"), 0755);
 	FAILS(store_open(&s, &c, &e), EPERM);
 	chmod(in_base("state/pool.d"), 0700);
@@ -1014,7 +1016,7 @@ int main(void)
 		return 77;
 	}
 	setvbuf(stdout, NULL, _IOLBF, 0);
-	snprintf(base, sizeof(base), "/tmp/store_test.XXXXXX");
+	snprintf(base, sizeof(base), "/var/tmp/store_test.XXXXXX");
 	if (unshare(CLONE_NEWNS) < 0 ||
 	    mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
 	    !mkdtemp(base)) {

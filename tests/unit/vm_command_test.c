@@ -43,6 +43,8 @@ static void check_choice(bool kvm, bool small)
 		      0);
 		CHECK(strstr(after(&c, "-cpu"), ",-vmx,-svm") != NULL);
 		CHECK(strstr(after(&c, "-M"), "mem-merge=off") != NULL);
+		CHECK(after(&c, "-bios") != NULL);
+		CHECK_STR(after(&c, "-bios"), "qboot.rom");
 	}
 }
 

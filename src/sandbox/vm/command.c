@@ -1,6 +1,6 @@
 /*
- * What QEMU is told. The machine is `microvm`: no PCI, no firmware, no
- * network card. Three traps of Debian's kernel: without ACPI it finds no
+ * What QEMU is told. The machine is `microvm`: no PCI, no network card, and
+ * qboot as its firmware. Three traps of Debian's kernel: without ACPI it finds no
  * virtio device, without the RTC it waits two seconds for one, and under
  * emulation it must be told how fast the counter of the host runs.
  */
@@ -90,6 +90,9 @@ static void machine(struct vm_command *c, const struct vm_host *h,
 	    "microvm,acpi=on,rtc=on,isa-serial=on,pic=off,pit=off,"
 	    "x-option-roms=off,suppress-vmdesc=on,memory-backend=ram,"
 	    "dump-guest-core=off,mem-merge=off");
+	/* The default of Debian 13 is SeaBIOS, which is slower and lies
+	 * outside of /usr/share/qemu (launch.c). */
+	opt(c, "-bios", "qboot.rom");
 	opt(c, "-accel", "%s", h->kvm ? "kvm" : "tcg,tb-size=" TCG_MIB);
 	/* No machines inside of machines. */
 	opt(c, "-cpu", "%s,-vmx,-svm", h->kvm ? "host" : "max");
