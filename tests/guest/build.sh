@@ -96,4 +96,7 @@ in_system make -s -j2 all vm man build/probe
 in_system sh -ec '
 	mkdir -p build/images
 	[ -s build/images/tiny.tar ] || tests/fixtures/mkrootfs.sh build/images/tiny.tar
-	[ -s build/images/debian.tar ] || images/debian/build build/images/debian.tar'
+	[ -s build/images/debian.tar ] || {
+		images/debian/build build/images/debian.new
+		mv build/images/debian.new build/images/debian.tar
+	}'
