@@ -288,6 +288,8 @@ fuzz: $(if $(T),$(T:%=build-fuzz/bin/%),fuzz-bin) ##           FUZZ_SECONDS (60)
 fuzz-coverage: $(FUZZ:%=build-cov/bin/%) ##  what of the parsers the corpora reach
 	@tests/fuzz/run coverage
 
+# The version is a part of the verdict: this one is in Debian 12 and 13.
+LLVM   := -19
 # The analysis of a file is done again when it, or a header of it, changed.
 LINT_C := $(ALL_SRC)
 TIDY   := $(patsubst %.c,build/lint/%.ok,$(LINT_C))
@@ -298,7 +300,7 @@ CPPCHECK := cppcheck --quiet --error-exitcode=1 --inline-suppr --std=c11 \
 build/lint/%.ok: build/dyn/%.o .clang-tidy
 	@mkdir -p $(@D)
 	@echo "  TIDY    $*.c"
-	@clang-tidy --quiet $*.c -- $(CPPFLAGS) -std=gnu11 > $@.log 2>&1 || \
+	@clang-tidy$(LLVM) --quiet $*.c -- $(CPPFLAGS) -std=gnu11 > $@.log 2>&1 || \
 		{ grep -v 'warnings\? generated' $@.log; exit 1; }
 	@mv $@.log $@
 tidy: $(TIDY)
@@ -322,7 +324,7 @@ analyze: $(ANALYZE) ##        gcc -fanalyzer and clang's analyzer; new findings 
 SCRIPTS = $(shell grep -rlIE '^\#!/bin/(ba)?sh' .ci tools packaging tests images bench 2>/dev/null)
 lint: all ##           formatting, static analysis, layers, linkage
 	@tools/deps.sh install build test
-	@echo "  FORMAT"; find src tests tools -name '*.[ch]' | xargs clang-format --dry-run -Werror
+	@echo "  FORMAT"; find src tests tools -name '*.[ch]' | xargs clang-format$(LLVM) --dry-run -Werror
 	@echo "  LAYERS"; tools/layers.sh
 	@echo "  BANNED"; tools/banned.sh
 	@echo "  LINKAGE"; tools/binaries.sh $(B)/bin

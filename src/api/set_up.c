@@ -21,7 +21,7 @@
 struct start {
 	struct process process;
 	struct sandbox *box; /* outlives its processes */
-	char tag[16];
+	char tag[32];
 	struct deferred gone;
 };
 
