@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/vfs.h>
 
 #include "base/auto.h"
@@ -369,6 +370,7 @@ int store_status(struct store *s, struct store_status *out, struct err *e)
 	*out = (struct store_status){
 		.disk_limit = s->disk_limit,
 		.simple_quota = s->simple_quota,
+		.read_only = fs.f_flags & ST_RDONLY,
 		.bytes = fs.f_blocks * (uint64_t)fs.f_bsize,
 		.free_bytes = fs.f_bavail * (uint64_t)fs.f_bsize,
 	};

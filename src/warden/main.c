@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/auto.h"
+#include "base/last_error.h"
 #include "base/log.h"
 #include "base/product.h"
 #include "sandbox/walls.h"
@@ -74,7 +75,7 @@ static int lock_boxes(const struct warden *w, struct err *e)
 {
 	if (flock(w->box_fd, LOCK_EX | LOCK_NB) == 0)
 		return 0;
-	log_warn("another warden is still at work, waiting for its end");
+	log_err("another warden still runs, waiting for its end");
 	return flock(w->box_fd, LOCK_EX) < 0
 		       ? err_sys(e, "lock %s/box", w->conf.run_dir)
 		       : 0;
@@ -149,6 +150,7 @@ int main(int argc, char **argv)
 	if (conf_from_args(&w.conf, argc, argv, &e) < 0)
 		die("%s", e.msg);
 	log_init("warden", conf_log_level(&w.conf));
+	last_error_open(w.conf.run_dir, "warden");
 	if (geteuid() != 0)
 		die("needs root; it is started by " PRODUCT "d");
 	umask(0022);
@@ -158,6 +160,7 @@ int main(int argc, char **argv)
 #endif
 	if (start(&w, &e) < 0)
 		die("%s", e.msg);
+	last_error_clear();
 	kvm_probe(&w);
 	stock_refill_later(&w);
 	log_info("ready sandboxes=%u", w.n_boxes);
