@@ -50,7 +50,7 @@ static void check_limit(const json_t *host, struct finding *f)
 	bool simple = json_is_true(json_object_get(pool, "simple_quota"));
 	const json_t *defaults =
 		json_object_get(json_object_get(host, "limits"), "defaults");
-	bool allowed = strcmp(show_str(defaults, "allow_missing"), "disk") == 0;
+	bool allowed = strcmp(show_str(defaults, "allow-missing"), "disk") == 0;
 
 	if (json_is_true(json_object_get(pool, "disk_limit")))
 		found(f, "enforced%s", simple ? " by simple quotas" : "");

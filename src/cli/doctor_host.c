@@ -400,6 +400,17 @@ static void check_into_cgroup(const struct conf *c, struct finding *f)
 		      "failed: %s", strerror(-r));
 }
 
+/* Since 6.15 ext4 says only to writers that it stopped after an error. */
+static bool is_read_only(const char *dir, const struct statvfs *v)
+{
+	AUTO_CLOSE int fd = -1;
+
+	if (v->f_flag & ST_RDONLY)
+		return true;
+	fd = open(dir, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
+	return fd < 0 && errno == EROFS;
+}
+
 static void check_space(const struct conf *c, struct finding *f)
 {
 	const char *pool = strcmp(c->pool, "auto") ? c->pool : c->state_dir;
@@ -423,7 +434,7 @@ static void check_space(const struct conf *c, struct finding *f)
 		      "be written, and a pool that cannot grow becomes "
 		      "read-only",
 		      "%s free in %s", size, dir);
-	else if (v.f_flag & ST_RDONLY)
+	else if (is_read_only(dir, &v))
 		lacks(f, LEVEL_FAIL,
 		      "look for errors of its disk with dmesg, check it, and "
 		      "mount it read-write again",

@@ -285,7 +285,7 @@ class KvmProbe(unittest.TestCase):
         class Faked(Apart):
             script = "; ".join(f"mount --bind {fake} {q}" for q in QEMU
                                if os.path.exists(q))
-        with Faked(image=None, vm_dir=harness.vm_dir(), microvm="kvm") as i:
+        with Faked(vm_dir=harness.vm_dir(), microvm="kvm") as i:
             wait_for("the answer", lambda: "info warden kvm: not used" in i.log(),
                      60 * SLOW)
             self.assertRegex(i.log(), f"kvm: not used, .*{why}")
