@@ -6,11 +6,13 @@
  *	warden	it does not start, or does not answer
  *	pool	the file system went read-only, or is full
  *	log	no record can be written, so nothing is done (audit.h)
+ *	disk	the disk of state_dir is full: database, log and pool grow there
  *	scribe, gate	the role does not start
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/vfs.h>
 
 #include "api/api.h"
 #include "api/reply.h"
@@ -21,6 +23,7 @@
 enum {
 	ANSWER_MS = 2000, /* for the warden; probes have short timeouts */
 	FREE_SHARE = 10,  /* of the pool: store/store.c refuses below it */
+	DISK_MIN_BYTES = 64 << 20, /* as cli/doctor_host.c has it */
 };
 
 struct health {
@@ -61,6 +64,25 @@ static void check_log(struct health *h)
 		add_problem(h, "log",
 			    "the scribe does not answer, so entries only wait "
 			    "in the spool: see the daemon's log");
+}
+
+/* The pool is a sparse file there by default: without room for it to grow its
+ * file system gets I/O errors and becomes read-only. */
+static void check_disk(struct health *h)
+{
+	const struct api *a = h->api;
+	char have[SIZE_TEXT], msg[252];
+	struct statfs s;
+
+	if (fstatfs(a->audit.w.spool.fd, &s) < 0 ||
+	    s.f_bavail * (uint64_t)s.f_bsize >= DISK_MIN_BYTES)
+		return;
+	size_text(s.f_bavail * (uint64_t)s.f_bsize, have);
+	snprintf(msg, sizeof(msg),
+		 "the disk of %.96s is full: %s free, at least 64 MiB are "
+		 "needed: free some space there",
+		 a->conf.state_dir, have);
+	add_problem(h, "disk", msg);
 }
 
 static void check_roles(struct health *h)
@@ -106,6 +128,7 @@ static void health_answer(struct health *h)
 	const char *first;
 
 	check_log(h);
+	check_disk(h);
 	check_roles(h);
 	problems = json_incref(h->problems);
 	health_free(h);

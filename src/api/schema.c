@@ -71,7 +71,7 @@ const struct schema schemas[] = {
 		  { "request_id", "string", "names the request in the log" },
 		  { 0 } } },
 	{ "HealthProblem", "What keeps the daemon from its work",
-	  FIELDS{ { "part", "string", "warden, pool, log, scribe or gate" },
+	  FIELDS{ { "part", "string", "warden, pool, log, disk, scribe or gate" },
 		  { "message", "string", "the reason, and what to do" },
 		  { 0 } } },
 	{ "Health", "Whether the daemon can do its work",

@@ -411,10 +411,20 @@ static bool is_read_only(const char *dir, const struct statvfs *v)
 	return fd < 0 && errno == EROFS;
 }
 
+/* The pool's file is sparse: holes take space when they are written. */
+static uint64_t growth_of(const struct stat *st)
+{
+	uint64_t size = (uint64_t)st->st_size,
+		 have = (uint64_t)st->st_blocks * 512;
+
+	return size > have ? size - have : 0;
+}
+
 static void check_space(const struct conf *c, struct finding *f)
 {
 	const char *pool = strcmp(c->pool, "auto") ? c->pool : c->state_dir;
-	char dir[CONF_PATH], image[CONF_PATH + 16], size[SIZE_TEXT];
+	char dir[CONF_PATH], image[CONF_PATH + 16];
+	char size[SIZE_TEXT], grow[SIZE_TEXT];
 	struct statvfs v;
 	struct stat st;
 	uint64_t bytes;
@@ -428,7 +438,10 @@ static void check_space(const struct conf *c, struct finding *f)
 	}
 	bytes = (uint64_t)v.f_bavail * v.f_frsize;
 	size_text(bytes, size);
-	if (stat(image, &st) == 0 && st.st_size > 0 && bytes < beside_min_bytes)
+	if (stat(image, &st) < 0)
+		st = (struct stat){ 0 };
+	size_text(growth_of(&st), grow);
+	if (st.st_size > 0 && bytes < beside_min_bytes)
 		lacks(f, LEVEL_FAIL,
 		      "free some space there: the database and the log cannot "
 		      "be written, and a pool that cannot grow becomes "
@@ -439,7 +452,13 @@ static void check_space(const struct conf *c, struct finding *f)
 		      "look for errors of its disk with dmesg, check it, and "
 		      "mount it read-write again",
 		      "%s is read-only", dir);
-	else if (stat(image, &st) == 0 && st.st_size > 0)
+	else if (st.st_size > 0 && growth_of(&st) > bytes)
+		lacks(f, LEVEL_WARNING,
+		      "keep that much free, or move other files away: a pool "
+		      "that cannot grow becomes read-only",
+		      "%s free in %s, but the pool may grow by %s", size, dir,
+		      grow);
+	else if (st.st_size > 0)
 		found(f, "the pool is made; %s free beside it in %s", size,
 		      dir);
 	else if (bytes < pool_min_bytes)

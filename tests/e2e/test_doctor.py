@@ -204,6 +204,23 @@ class Pool(harness.Case):
         self.assertEqual(doctor(self.i)[1]["pool"]["level"], "ok")
 
 
+    def test_full_pool_is_unhealthy(self):
+        fill, v = f"{self.i.pool()}/fill", os.statvfs(self.i.pool())
+        with open(fill, "wb") as f:
+            os.posix_fallocate(f.fileno(), 0,
+                               (v.f_bavail - v.f_blocks // 20) * v.f_frsize)
+        try:
+            def full():
+                r = self.i.api("GET", "/healthz")
+                return r if r.status == 503 else None
+            r = wait_for("it is seen", full, 30 * SLOW)
+            self.assertIn("the pool is full", r.json["message"])
+            self.assertEqual(doctor(self.i)[1]["pool"]["level"], "fail")
+        finally:
+            os.unlink(fill)
+        wait_for("it is well again", lambda: not full(), 30 * SLOW)
+
+
 class OnExt4(harness.Instance):
     """Its state is on a file system that can be made to fail."""
 
@@ -255,6 +272,23 @@ class StateDisk(unittest.TestCase):
                 self.assertEqual(checks[name]["level"], "fail", checks[name])
                 self.assertIn("read-only", checks[name]["found"])
             # The kill switch works all the same: see stop().
+
+
+    def test_full_state_disk(self):
+        with OnExt4(pool_size="1G") as i:
+            self.assertEqual(i.api("GET", "/healthz").json, {"ok": True})
+            fill, v = f"{i.state_dir}/fill", os.statvfs(i.state_dir)
+            with open(fill, "wb") as f:
+                os.posix_fallocate(f.fileno(), 0,
+                                   v.f_bavail * v.f_frsize - (32 << 20))
+            r = i.api("GET", "/healthz")
+            self.assertEqual((r.status, [p["part"] for p in r.json["problems"]]),
+                             (503, ["disk"]), r)
+            self.assertIn("is full", r.json["message"])
+            code, checks = doctor(i)
+            self.assertEqual((code, checks["space"]["level"]), (1, "fail"))
+            os.unlink(fill)
+            self.assertEqual(i.api("GET", "/healthz").json, {"ok": True})
 
 
 QEMU = ("/usr/bin/qemu-system-x86_64", "/usr/bin/qemu-system-x86_64-microvm")
