@@ -60,10 +60,10 @@ static void check_log(struct health *h)
 
 	if (audit_ready(h->api, &e) < 0)
 		add_problem(h, "log", e.msg);
-	else if (!h->api->audit.w.up)
+	else if (!writer_is_heard(&h->api->audit.w))
 		add_problem(h, "log",
-			    "the scribe does not answer, so entries only wait "
-			    "in the spool: see the daemon's log");
+			    "the scribe does not answer or cannot write, so "
+			    "entries wait in the spool: see the daemon's log");
 }
 
 /* The pool is a sparse file there by default: without room for it to grow its

@@ -221,21 +221,32 @@ static void check_controllers(const struct conf *c, struct finding *f)
 		      "%s; without %s", *have ? have : "none", miss);
 }
 
-static void check_userns(const struct conf *c, struct finding *f)
+static void check_spaces(const struct conf *c, struct finding *f)
 {
-	char text[32];
+	static const char *const kinds[] = { "user", "mnt", "pid",   "net",
+					     "ipc",  "uts", "cgroup" };
+	char path[64], text[32], remedy[64];
+	size_t i;
 
 	(void)c;
-	if (access("/proc/self/ns/user", F_OK) < 0)
+	if (access("/proc/self/ns/user", F_OK) < 0) {
 		lacks(f, LEVEL_FAIL, "use a kernel with CONFIG_USER_NS",
-		      "not in this kernel");
-	else if (read_file_at(AT_FDCWD, "/proc/sys/user/max_user_namespaces",
-			      text, sizeof(text)) > 0 &&
-		 strtoll(text, NULL, 10) == 0)
-		lacks(f, LEVEL_FAIL, "sysctl -w user.max_user_namespaces=65536",
-		      "turned off by user.max_user_namespaces = 0");
-	else
-		found(f, "available");
+		      "no user namespaces in this kernel");
+		return;
+	}
+	for (i = 0; i < ARRAY_LEN(kinds); i++) {
+		snprintf(path, sizeof(path), "/proc/sys/user/max_%s_namespaces",
+			 kinds[i]);
+		if (read_file_at(AT_FDCWD, path, text, sizeof(text)) <= 0 ||
+		    strtoll(text, NULL, 10) != 0)
+			continue;
+		snprintf(remedy, sizeof(remedy),
+			 "sysctl -w user.max_%s_namespaces=65536", kinds[i]);
+		lacks(f, LEVEL_FAIL, remedy,
+		      "turned off by user.max_%s_namespaces = 0", kinds[i]);
+		return;
+	}
+	found(f, "available");
 }
 
 static void check_seccomp(const struct conf *c, struct finding *f)
@@ -521,8 +532,10 @@ const struct check host_checks[] = {
 	  check_kernel },
 	{ "host", "newer kernels", "each of these makes something faster",
 	  check_kernel_features },
-	{ "host", "user namespaces", "root inside is nobody outside",
-	  check_userns },
+	{ "host", "namespaces",
+	  "a sandbox is made of them, and root inside is "
+	  "nobody outside",
+	  check_spaces },
 	{ "host", "seccomp", "filters the system calls of what runs inside",
 	  check_seccomp },
 	{ "host", "idmapped mounts", "each sandbox has ids of its own",

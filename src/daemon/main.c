@@ -284,10 +284,11 @@ static void check_host(void)
 	char container[CONTAINER_CAP];
 	struct err e = { 0 };
 
+	needs_container(container);
 	if (needs_host_ids(&e) < 0 || needs_caps(&e) < 0 ||
 	    needs_cgroups(&e) < 0)
-		die("cannot make sandboxes here: %s", e.msg);
-	needs_container(container);
+		die("cannot make sandboxes in this %s%s: %s", container,
+		    *container ? " container" : "host", e.msg);
 	if (*container)
 		log_warn("this host is a container (%s): mounts, cgroups and "
 			 "limits are those that it is given",

@@ -92,6 +92,36 @@ class Host(unittest.TestCase):
                       ro + ' && exec "$@"', "sh"], "cgroup tree",
                      "is not writable", "remount,rw")
 
+    def test_limits_of_namespaces_are_named(self):
+        """Each in a user namespace of its own: they are nobody else's."""
+        for kind in ("user", "net", "mnt", "cgroup"):
+            knob = f"max_{kind}_namespaces"
+            p = self.run_program(
+                ["unshare", "-U", "-r", "sh", "-ec",
+                 f'echo 0 > /proc/sys/user/{knob}; exec "$@"', "sh"],
+                "carrel", "doctor", "--json")
+            found, = (c for c in json.loads(p.stdout)["checks"]
+                      if c["name"] == "namespaces")
+            self.assertEqual(found["level"], "fail", found)
+            self.assertIn(f"user.{knob} = 0", found["found"])
+            self.assertIn(f"sysctl -w user.{knob}=", found["remedy"])
+
+    def test_in_lxc(self):
+        """As systemd notes it; without privileges the daemon names it too."""
+        lxc = ["unshare", "-m", "--propagation", "private", "sh", "-ec",
+               "mount -t tmpfs none /run; mkdir /run/systemd; "
+               'echo lxc > /run/systemd/container; exec "$@"', "sh"]
+        p = self.run_program(lxc, "carrel", "doctor", "--json")
+        found, = (c for c in json.loads(p.stdout)["checks"]
+                  if c["name"] == "container")
+        self.assertEqual(found["level"], "warning", found)
+        self.assertIn("lxc", found["found"])
+        self.assertIn("lxc.cap.drop", found["remedy"])
+        p = self.run_program([*lxc, "setpriv", "--bounding-set=-sys_admin"],
+                             "carreld")
+        self.assertEqual(p.returncode, 1, p.stderr)
+        self.assertIn("in this lxc container", p.stderr)
+
     def test_features_of_newer_kernels(self):
         """With a kernel that calls itself 2.6 all of them are named."""
         p = self.run_program(["setarch", "--uname-2.6"], "carrel", "doctor",
@@ -209,6 +239,7 @@ class Pool(harness.Case):
         with open(fill, "wb") as f:
             os.posix_fallocate(f.fileno(), 0,
                                (v.f_bavail - v.f_blocks // 20) * v.f_frsize)
+        subprocess.run(["sync", "-f", fill], check=True)  # or it is not counted
         try:
             def full():
                 r = self.i.api("GET", "/healthz")
@@ -218,6 +249,7 @@ class Pool(harness.Case):
             self.assertEqual(doctor(self.i)[1]["pool"]["level"], "fail")
         finally:
             os.unlink(fill)
+        subprocess.run(["sync", "-f", self.i.pool()], check=True)
         wait_for("it is well again", lambda: not full(), 30 * SLOW)
 
 
