@@ -94,7 +94,7 @@ static void check_roles(struct health *h)
 	for (i = 0; i < ARRAY_LEN(roles); i++)
 		if (last_error_read(h->api->conf.run_dir, roles[i], why,
 				    sizeof(why))) {
-			snprintf(msg, sizeof(msg), "the %s does not start: %s",
+			snprintf(msg, sizeof(msg), "the %s is down: %s",
 				 roles[i], why);
 			add_problem(h, roles[i], msg);
 		}

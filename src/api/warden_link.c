@@ -72,8 +72,7 @@ int warden_explain(const struct warden_link *w, struct err *e)
 	char why[sizeof(e->msg)];
 
 	if (last_error_read(w->run_dir, "warden", why, sizeof(why)))
-		return err_set(e, WARDEN_AWAY, "the warden does not start: %s",
-			       why);
+		return err_set(e, WARDEN_AWAY, "the warden is down: %s", why);
 	return err_set(e, WARDEN_AWAY,
 		       w->was_ready ? "the warden does not answer: see the "
 				      "daemon's log, or try again"

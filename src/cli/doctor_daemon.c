@@ -199,7 +199,7 @@ static void check_roles(const struct conf *c, struct finding *f)
 			lacks(f, LEVEL_FAIL,
 			      "repair that; the daemon tries again every few "
 			      "seconds",
-			      "the %s does not start: %s", roles[i], why);
+			      "the %s is down: %s", roles[i], why);
 			return;
 		}
 	found(f, "no role has failed to start");

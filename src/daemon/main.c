@@ -92,6 +92,7 @@ static void role_exec(const struct role *r, const struct conf *c,
 	char path[CONF_PATH + 64];
 	const char *argv[] = { r->program, "--config", conf_path, NULL };
 	sigset_t none;
+	int code;
 
 	if (!conf_path)
 		argv[1] = NULL;
@@ -103,8 +104,9 @@ static void role_exec(const struct role *r, const struct conf *c,
 		_exit(127);
 	snprintf(path, sizeof(path), "%s/%s", c->libexec_dir, r->program);
 	execve(path, (char *const *)argv, role_env());
+	code = errno;
 	last_error_open(c->run_dir, r->name);
-	log_err("start %s: %s", path, strerror(errno));
+	log_err("start %s: %s", path, strerror(code));
 	_exit(127);
 }
 
@@ -144,7 +146,6 @@ static void role_ended(struct role *r, const struct conf *c, int status)
 	uint64_t now = clock_boot_ms();
 
 	note_signal(r, c, status);
-
 	if (now - r->started_ms > STEADY_MS)
 		r->pause_ms = 0;
 	r->next_ms = now + r->pause_ms;

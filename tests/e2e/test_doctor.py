@@ -171,20 +171,28 @@ class Roles(harness.Case):
         self.assertEqual((code, checks["roles"]["level"]), (0, "ok"), checks)
         self.assertEqual(self.i.api("GET", "/healthz").json, {"ok": True})
 
-    def test_program_that_is_not_there(self):
-        """Nor can it say so itself."""
-        self.i.end_daemon()
-        os.rename(f"{self.i.bin}/carrel-warden", f"{self.i.bin}/hidden")
-        try:
-            self.i.start(wait=False)
+    def test_role_that_cannot_say_why(self):
+        """Its program is not there, or is killed: the supervisor tells."""
+        for text, why in ((None, "carrel-warden: No such file"),
+                          ("#!/bin/sh\nkill -SEGV $$\n", "killed by signal 11")):
+            with self.subTest(why):
+                self.replaced_warden(text, why)
 
-            def told():
-                _, checks = doctor(self.i)
-                return "carrel-warden: No such file" in checks["roles"]["found"]
-            wait_for("doctor tells", told, 30 * SLOW)
+    def replaced_warden(self, text, why):
+        program, real = f"{self.i.bin}/carrel-warden", f"{self.i.bin}/hidden"
+        self.i.end_daemon()
+        os.rename(program, real)
+        try:
+            if text:
+                with open(program, "w") as f:
+                    f.write(text)
+                os.chmod(program, 0o755)
+            self.i.start(wait=False)
+            wait_for("doctor tells", lambda: why in
+                     doctor(self.i)[1]["roles"]["found"], 30 * SLOW)
         finally:
             self.i.end_daemon()
-            os.rename(f"{self.i.bin}/hidden", f"{self.i.bin}/carrel-warden")
+            os.rename(real, program)
             self.i.start()
 
 
