@@ -246,7 +246,7 @@ class OnExt4(harness.Instance):
         if not os.path.isdir(self.state_dir):
             image = f"{self.dir}/disk"
             with open(image, "wb") as f:
-                f.truncate(3 << 30)
+                f.truncate(8 << 30)
             subprocess.run(["mkfs.ext4", "-q", image], check=True)
             os.mkdir(self.state_dir)
             subprocess.run(["mount", "-o", "loop,errors=remount-ro", image,
