@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <poll.h>
 #include <pwd.h>
 #include <signal.h>
 #include <stdio.h>
@@ -18,6 +19,8 @@
 #include "base/product.h"
 #include "sandbox/walls.h"
 #include "warden/warden.h"
+
+enum { LOCK_STEP_MS = 10, LOCK_LONG_MS = 5000 };
 
 static int find_api_user(struct warden *w, struct err *e)
 {
@@ -73,12 +76,22 @@ static int make_dirs(struct warden *w, struct err *e)
  */
 static int lock_boxes(const struct warden *w, struct err *e)
 {
-	if (flock(w->box_fd, LOCK_EX | LOCK_NB) == 0)
-		return 0;
-	log_err("another warden still runs, waiting for its end");
-	return flock(w->box_fd, LOCK_EX) < 0
-		       ? err_sys(e, "lock %s/box", w->conf.run_dir)
-		       : 0;
+	unsigned tries = 0;
+
+	for (; flock(w->box_fd, LOCK_EX | LOCK_NB) < 0; tries++) {
+		if (errno != EWOULDBLOCK && errno != EINTR)
+			return err_sys(e, "lock %s/box", w->conf.run_dir);
+		if (tries == 0)
+			log_warn("another warden still runs, waiting for its "
+				 "end");
+		/* An error, for those who wonder why there is no warden. */
+		if (tries == LOCK_LONG_MS / LOCK_STEP_MS)
+			log_err("another warden, or a child of it, has held "
+				"%s/box for %d s: end it",
+				w->conf.run_dir, LOCK_LONG_MS / 1000);
+		poll(NULL, 0, LOCK_STEP_MS);
+	}
+	return 0;
 }
 
 static void stopped(struct io *io, uint32_t events)
