@@ -97,6 +97,7 @@ struct api {
 	size_t run_bytes;  /* output that is kept for requests to run */
 	size_t list_bytes; /* the same for lists of processes */
 	struct timer late; /* the warden did not come up in time */
+	uint64_t started_ms;
 	struct timer checkpoint; /* of the registry */
 	struct io signals;
 };

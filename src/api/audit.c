@@ -236,10 +236,29 @@ uint64_t audit_record(const struct api *a)
 	return a->audit.w.spool.next + (a->audit.missed > 0);
 }
 
+int audit_writable(const struct api *a, struct err *e)
+{
+	int r = spool_file_probe(&a->audit.w.spool);
+
+	if (r == -EROFS)
+		return err_set(e, LOG_AWAY,
+			       "the disk of %.90s is read-only, so nothing can "
+			       "be logged: look for its errors with dmesg, "
+			       "check it, and mount it read-write again",
+			       a->conf.state_dir);
+	return r < 0 ? err_set(e, LOG_AWAY,
+			       "the log's spool in %.90s cannot be written: "
+			       "%s; check that disk",
+			       a->conf.state_dir, strerror(-r))
+		     : 0;
+}
+
 int audit_ready(struct api *a, struct err *e)
 {
 	struct audit_log *l = &a->audit;
 
+	if (audit_writable(a, e) < 0)
+		return -e->code;
 	if (l->failing)
 		return err_set(e, LOG_AWAY,
 			       "the log cannot be written to: see the "
@@ -465,11 +484,13 @@ void audit_stop(struct api *a)
 	writer_stop(&a->audit.w);
 }
 
-json_t *audit_json(const struct api *a)
+json_t *audit_json(struct api *a)
 {
 	const struct log_writer *w = &a->audit.w;
+	struct err e = { 0 };
 
-	return json_pack("{s:b, s:I, s:I, s:I}", "up", w->up, "entries",
+	return json_pack("{s:b, s:s?, s:I, s:I, s:I}", "up", w->up, "error",
+			 audit_ready(a, &e) < 0 ? e.msg : NULL, "entries",
 			 (json_int_t)w->seq, "waiting",
 			 (json_int_t)(w->spool.next - 1 - w->written),
 			 "spool_bytes",

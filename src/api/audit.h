@@ -60,6 +60,9 @@ uint64_t audit_record(const struct api *a);
 
 /* May something be done that has to be written down? Else LOG_AWAY. */
 int audit_ready(struct api *a, struct err *e) MUST_CHECK;
+/* The weaker question: does the disk take a record at all? It may be the last
+ * one that the spool has room for. */
+int audit_writable(const struct api *a, struct err *e) MUST_CHECK;
 
 /* One request, for the log's "api.call"; kept in http_note(). */
 struct call;
@@ -87,5 +90,5 @@ int audit_start(struct api *a, struct err *e) MUST_CHECK;
 /* From here on there is a scribe. */
 void audit_connect(struct api *a);
 void audit_stop(struct api *a);
-/* {"up", "entries", "spool_bytes"} for GET /v1/host. */
-json_t *audit_json(const struct api *a);
+/* {"up", "error", "entries", "spool_bytes"} for GET /v1/host. */
+json_t *audit_json(struct api *a);

@@ -191,7 +191,7 @@ const struct route event_routes[] = {
 	  ROUTE_ALONE, "What the log has about a sandbox, alive or not",
 	  log_query, NULL, "application/x-ndjson", 200 },
 	{ "GET", "/v1/log/export", h_log_export, SCOPE_ADMIN,
-	  ROUTE_ALONE | ROUTE_OPERATOR | ROUTE_ANYWAY,
+	  ROUTE_ALONE | ROUTE_OPERATOR | ROUTE_ANYWAY | ROUTE_UNLOGGED,
 	  "The log, line by line, as it is", export_query, NULL,
 	  "application/x-ndjson", 200 },
 	{ "GET", "/v1/sandboxes/{id}/recordings", h_recording_list, SCOPE_READ,

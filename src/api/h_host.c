@@ -28,11 +28,12 @@ static void host_gone(struct http_conn *c, void *owner)
 
 static json_t *pool_json(const struct host_info *i)
 {
-	return json_pack("{s:s, s:I, s:I, s:b, s:b}", "driver", i->pool_driver,
-			 "bytes", (json_int_t)i->pool_bytes, "free_bytes",
-			 (json_int_t)i->pool_free_bytes, "disk_limit",
-			 (i->flags & HOST_DISK_LIMIT) != 0, "simple_quota",
-			 (i->flags & HOST_SIMPLE_QUOTA) != 0);
+	return json_pack("{s:s, s:I, s:I, s:b, s:b, s:b}", "driver",
+			 i->pool_driver, "bytes", (json_int_t)i->pool_bytes,
+			 "free_bytes", (json_int_t)i->pool_free_bytes,
+			 "read_only", (i->flags & HOST_POOL_READ_ONLY) != 0,
+			 "disk_limit", (i->flags & HOST_DISK_LIMIT) != 0,
+			 "simple_quota", (i->flags & HOST_SIMPLE_QUOTA) != 0);
 }
 
 static json_t *cgroup_json(const struct host_info *i)
@@ -60,7 +61,7 @@ static json_t *microvm_json(const struct host_info *i)
 					: NULL);
 }
 
-static json_t *host_json(const struct api *a, const struct host_info *i)
+static json_t *host_json(struct api *a, const struct host_info *i)
 {
 	struct utsname u = { 0 };
 	AUTO(spec_done) struct spec spec;
@@ -131,16 +132,10 @@ static void h_openapi(struct api *a, struct http_conn *c,
 	reply_json(a, c, 200, openapi_json());
 }
 
-static void h_health(struct api *a, struct http_conn *c,
-		     const struct call *call)
-{
-	(void)call;
-	reply_json(a, c, 200, json_pack("{s:b}", "ok", 1));
-}
-
 const struct route host_routes[] = {
 	{ "GET", "/healthz", h_health, SCOPE_READ, ROUTE_ALONE | ROUTE_OPEN,
-	  "Does the daemon answer?", NULL, NULL, "Ok", 200 },
+	  "Can it make sandboxes? 503 with all `problems` if not", NULL, NULL,
+	  "Health", 200 },
 	{ "GET", "/openapi.json", h_openapi, SCOPE_READ,
 	  ROUTE_ALONE | ROUTE_OPEN, "This document", NULL, NULL,
 	  "application/json", 200 },

@@ -23,10 +23,12 @@
 #include "base/auto.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/last_error.h"
 #include "seccomp/seccomp.h"
 
 enum {
-	START_WAIT_MS = 15000, /* making the pool takes a while */
+	START_WAIT_MS = 15000, /* making the pool takes a while... */
+	START_LOOK_MS = 200,   /* ...and a warden that fails says so */
 	CHECKPOINT_MS = 500,
 	WAL_SOME = 1000,  /* pages: folded in when it is quiet */
 	WAL_MANY = 16384, /* folded in now */
@@ -64,11 +66,20 @@ void api_serve(struct api *a)
 	listen_now(a);
 }
 
+/* Clients wait for the warden, unless it has failed or takes too long. */
 static void on_late(struct timer *t)
 {
-	log_err("the warden has not answered for %d s, saying so to clients",
-		START_WAIT_MS / 1000);
-	listen_now(container_of(t, struct api, late));
+	struct api *a = container_of(t, struct api, late);
+	struct err why = { 0 };
+
+	if (!warden_failed(&a->warden) &&
+	    clock_boot_ms() - a->started_ms < START_WAIT_MS) {
+		timer_set(&a->loop, t, START_LOOK_MS, on_late);
+		return;
+	}
+	warden_explain(&a->warden, &why);
+	log_err("%s; saying so to clients", why.msg);
+	listen_now(a);
 }
 
 static void on_checkpoint(struct timer *t)
@@ -191,7 +202,8 @@ static void start(struct api *a)
 	a->warden.on_up = reconcile_start;
 	a->warden.on_ended = reconcile_ended;
 	a->warden.ctx = a;
-	timer_set(&a->loop, &a->late, START_WAIT_MS, on_late);
+	a->started_ms = clock_boot_ms();
+	timer_set(&a->loop, &a->late, START_LOOK_MS, on_late);
 	r = seccomp_install(&filter_api);
 	if (r < 0)
 		die("install the system-call filter: %s", strerror(-r));
@@ -211,6 +223,7 @@ int main(int argc, char **argv)
 	if (conf_from_args(&a->conf, argc, argv, &e) < 0)
 		die("%s", e.msg);
 	log_init("api", conf_log_level(&a->conf));
+	last_error_open(a->conf.run_dir, "api");
 	gates_init(a);
 	if (api_set_up(a, &e) < 0 || api_drop_privileges(a, &e) < 0)
 		die("%s", e.msg);
@@ -240,6 +253,7 @@ int main(int argc, char **argv)
 	load(a);
 	admission_start(a);
 	start(a);
+	last_error_clear();
 	r = loop_run(&a->loop);
 	if (r < 0)
 		die("event loop: %s", strerror(-r));

@@ -153,12 +153,11 @@ static int check(struct api *a, struct http_conn *c, struct call *call,
 	if (*box)
 		audit_call_box(c, *box);
 	if (!a->reconciled && !(r->flags & ROUTE_ALONE))
-		return err_set(e, WARDEN_AWAY,
-			       "the privileged part has not started yet: see "
-			       "the daemon's log, or try again");
-	if (r->scope > SCOPE_READ && !(r->flags & ROUTE_ANYWAY))
-		return audit_ready(a, e);
-	return 0;
+		return warden_explain(&a->warden, e);
+	if (r->scope == SCOPE_READ || r->flags & ROUTE_UNLOGGED)
+		return 0;
+	return r->flags & ROUTE_ANYWAY ? audit_writable(a, e)
+				       : audit_ready(a, e);
 }
 
 void route(struct http_conn *c, void *ctx)

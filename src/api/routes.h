@@ -11,8 +11,8 @@ enum route_flags {
 	ROUTE_OPEN = 2,  /* needs no key */
 	/* Concerns what all projects share: not for a key of one of them. */
 	ROUTE_OPERATOR = 4,
-	/* Also while the log takes nothing: it ends things, gives space back
-	 * (the log may lack just that), or is the log. */
+	/* Also while the log is full or behind: it ends things or gives space
+	 * back (the log may lack just that). Not without any record. */
 	ROUTE_ANYWAY = 8,
 	/* Takes the token of a port, too: the handler looks who asks. */
 	ROUTE_TOKEN = 16,
@@ -22,6 +22,9 @@ enum route_flags {
 	ROUTE_EXEC = 64,
 	/* Another API's, translated: not in the OpenAPI document of ours. */
 	ROUTE_FOREIGN = 128,
+	/* Even when no record can be written: the kill switch, and to read the
+	 * log. */
+	ROUTE_UNLOGGED = 256,
 };
 
 /* A parameter behind the '?'. Lists end at a NULL name. */
@@ -48,10 +51,10 @@ struct route {
 };
 
 /* Handlers that are a file of their own. */
-handler_fn h_backup, h_sandbox_delete_all, h_image_put, h_process_list,
-	h_process_run, h_run_once, h_terminal, h_sandbox_update, h_fork, h_tree,
-	h_recording_list, h_recording_get, h_recording_delete, h_drive_copy,
-	h_access, h_policy_test;
+handler_fn h_backup, h_health, h_sandbox_delete_all, h_image_put,
+	h_process_list, h_process_run, h_run_once, h_terminal, h_sandbox_update,
+	h_fork, h_tree, h_recording_list, h_recording_get, h_recording_delete,
+	h_drive_copy, h_access, h_policy_test;
 handler_fn h_image_pull, h_image_push, h_image_export, h_image_save;
 extern const struct route_query kill_all_query[];
 

@@ -20,6 +20,7 @@
 #include "base/owned.h"
 #include "base/privs.h"
 #include "base/product.h"
+#include "base/spaces.h"
 #include "role/root.h"
 
 static int find_group(const struct conf *c, gid_t *gid, struct err *e)
@@ -208,7 +209,9 @@ static int leave_host(const struct api *a, struct err *e)
 		};
 	}
 	if (unshare(CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC) < 0)
-		return err_sys(e, "leave the host's namespaces");
+		return err_spaces(e, errno,
+				  CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC,
+				  "leave the host's namespaces");
 	return root_enter(parts, ARRAY_LEN(parts), e);
 }
 

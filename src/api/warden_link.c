@@ -19,6 +19,7 @@
 #include "base/auto.h"
 #include "base/buf.h"
 #include "base/clock.h"
+#include "base/last_error.h"
 #include "base/log.h"
 
 enum { PAUSE_MIN_MS = 10, PAUSE_MAX_MS = 500 };
@@ -59,13 +60,31 @@ static void finish(struct warden_call *c, const struct warden_rep *rep,
 		auto_close(&use[i]);
 }
 
-static void finish_away(struct warden_call *c)
+bool warden_failed(const struct warden_link *w)
+{
+	char why[8];
+
+	return last_error_read(w->run_dir, "warden", why, sizeof(why));
+}
+
+int warden_explain(const struct warden_link *w, struct err *e)
+{
+	char why[sizeof(e->msg)];
+
+	if (last_error_read(w->run_dir, "warden", why, sizeof(why)))
+		return err_set(e, WARDEN_AWAY, "the warden is down: %s", why);
+	return err_set(e, WARDEN_AWAY,
+		       w->was_ready ? "the warden does not answer: see the "
+				      "daemon's log, or try again"
+				    : "the warden has not started yet: see "
+				      "the daemon's log, or try again");
+}
+
+static void finish_away(const struct warden_link *w, struct warden_call *c)
 {
 	struct warden_rep rep = { .op = c->req.op, .seq = c->req.seq };
 
-	err_set(&rep.err, WARDEN_AWAY,
-		"the warden does not answer: see the daemon's log, "
-		"or try again");
+	warden_explain(w, &rep.err);
 	finish(c, &rep, NULL);
 }
 
@@ -83,7 +102,7 @@ static void on_give_up(struct timer *t)
 			timer_set(w->loop, t, c->until_ms - now, on_give_up);
 			return;
 		}
-		finish_away(c);
+		finish_away(w, c);
 	}
 }
 
@@ -129,7 +148,7 @@ static void link_down(struct warden_link *w, const char *why)
 		if (may_repeat(c->req.op))
 			wait_in_line(w, c);
 		else
-			finish_away(c);
+			finish_away(w, c);
 	}
 }
 
@@ -286,7 +305,7 @@ static void on_hello(struct warden_call *c, const struct warden_rep *rep,
 
 void warden_ready(struct warden_link *w)
 {
-	w->ready = true;
+	w->ready = w->was_ready = true;
 	w->told = false;
 	w->pause_ms = PAUSE_MIN_MS;
 	log_info("connected to the warden");
@@ -376,6 +395,7 @@ int warden_start(struct warden_link *w, struct loop *l, const char *run_dir,
 		 struct err *e)
 {
 	w->loop = l;
+	w->run_dir = run_dir;
 	w->io.fd = -1;
 	w->pause_ms = PAUSE_MIN_MS;
 	list_init(&w->waiting);

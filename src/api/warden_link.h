@@ -56,9 +56,12 @@ struct warden_link {
 	unsigned unanswered; /* cancelled ones, too */
 	unsigned pause_ms;
 	bool up, ready, told;
+	bool was_ready; /* at least once */
+	const char *run_dir;
 	bool turn_over_set;
 };
 
+/* `run_dir` is kept, not copied. */
 int warden_start(struct warden_link *w, struct loop *l, const char *run_dir,
 		 struct err *e) MUST_CHECK;
 void warden_done(struct warden_link *w);
@@ -68,6 +71,11 @@ static inline bool warden_is_up(const struct warden_link *w)
 {
 	return w->ready;
 }
+
+/* Has it said why it cannot start? */
+bool warden_failed(const struct warden_link *w);
+/* WARDEN_AWAY with the warden's own last error, if there is one. */
+int warden_explain(const struct warden_link *w, struct err *e);
 
 void warden_ask(struct warden_link *w, struct warden_call *c, warden_fn *fn);
 /* The answer, if it comes, is dropped. Harmless when nothing was asked. */

@@ -4,6 +4,8 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "audit/spool.h"
@@ -12,15 +14,39 @@
 
 enum { READ_BYTES = 128 * 1024 };
 
-static int put_head(const struct spool_file *f, uint64_t first, uint64_t start)
+_Static_assert(sizeof(((struct spool_file *)0)->head) == SPOOL_HEAD, "fits");
+
+static int write_head(int fd, const unsigned char raw[SPOOL_HEAD])
+{
+	ssize_t n = pwrite(fd, raw, SPOOL_HEAD, 0);
+
+	return n == SPOOL_HEAD ? 0 : n < 0 ? -errno : -ENOSPC;
+}
+
+static int put_head(struct spool_file *f, uint64_t first, uint64_t start)
 {
 	const struct spool_head h = { .first = first, .start = start };
 	unsigned char raw[SPOOL_HEAD];
-	ssize_t n;
+	int r;
 
 	spool_head_put(raw, &h);
-	n = pwrite(f->fd, raw, sizeof(raw), 0);
-	return n == sizeof(raw) ? 0 : n < 0 ? -errno : -ENOSPC;
+	r = write_head(f->fd, raw);
+	if (r == 0)
+		memcpy(f->head, raw, sizeof(raw));
+	return r;
+}
+
+int spool_file_probe(const struct spool_file *f)
+{
+	struct statfs s;
+
+	/* Open files of a file system that became read-only take writes into
+	 * the page cache, where they stay. */
+	if (fstatfs(f->fd, &s) < 0)
+		return -errno;
+	if (s.f_flags & ST_RDONLY)
+		return -EROFS;
+	return write_head(f->fd, f->head);
 }
 
 bool spool_file_roomy(struct spool_file *f)
@@ -181,6 +207,7 @@ int spool_file_open(struct spool_file *f, uint64_t in_log, struct err *e)
 	}
 	if (spool_head_get(raw, (size_t)n, &h) < 0)
 		return err_set(e, EBADMSG, "%s is not a spool", f->name);
+	memcpy(f->head, raw, sizeof(raw));
 	if (h.first > f->next)
 		f->next = f->floor = h.first;
 	f->start = f->end = h.start;

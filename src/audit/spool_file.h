@@ -24,6 +24,7 @@ struct spool_file {
 	uint64_t size_max; /* bytes that may wait */
 	uint64_t reserve;  /* bytes that a full disk cannot take; 0: none */
 
+	unsigned char head[32]; /* as it is in the file: SPOOL_HEAD */
 	uint64_t start, end;    /* of the records */
 	uint64_t next;          /* number of the next one */
 	uint64_t mark, mark_at; /* a record and where it begins; 0: none */
@@ -51,6 +52,12 @@ static inline uint64_t spool_file_bytes(const struct spool_file *f)
  * before beginning something has room for the record of its end.
  */
 bool spool_file_roomy(struct spool_file *f);
+/*
+ * 0 when the file takes writes now, or -errno. Writes the head again as it is:
+ * a file system that went read-only after an I/O error refuses only writes, and
+ * whoever acts first and writes the record later has acted without a record.
+ */
+int spool_file_probe(const struct spool_file *f) MUST_CHECK;
 /* Remembers the end, for spool_file_cut(). */
 void spool_file_mark(struct spool_file *f);
 /* Without what is in front of the mark. */

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/auto.h"
+#include "base/last_error.h"
 
 static const char *log_role = "";
 static enum log_level log_max = LOG_INFO;
@@ -55,6 +56,8 @@ static void emit(enum log_level level, const char *fmt, va_list ap)
 	for (i = start; i < len; i++)
 		if ((unsigned char)line[i] < 0x20 || line[i] == 0x7f)
 			line[i] = '?';
+	if (level == LOG_ERR)
+		last_error_put(line + start, len - start);
 	line[len++] = '\n';
 	if (write(STDERR_FILENO, line, len) < 0)
 		return; /* nowhere left to say so */

@@ -2,8 +2,9 @@
  * carrel doctor: what this host offers, what is missing, what to do about it.
  *
  * The checks are rows of tables (doctor_host.c, doctor_hardening.c) and need
- * no daemon; what the daemon itself found out follows when it runs. Only what
- * is missing makes the exit code 1: warnings are advice.
+ * no daemon; what the daemon itself found out follows when it runs. A failed
+ * requirement makes the exit code 1, because without it every create is
+ * refused; warnings are advice.
  */
 #include "cli/doctor.h"
 
@@ -17,11 +18,11 @@
 #include "cli/show.h"
 
 static const struct {
-	const char *word, *colour;
+	const char *word, *shown, *colour;
 } levels[] = {
-	[LEVEL_OK] = { "ok", "\033[32m" },
-	[LEVEL_WARNING] = { "warning", "\033[33m" },
-	[LEVEL_MISSING] = { "missing", "\033[31m" },
+	[LEVEL_OK] = { "ok", "ok", "\033[32m" },
+	[LEVEL_WARNING] = { "warning", "warning", "\033[33m" },
+	[LEVEL_FAIL] = { "fail", "FAIL", "\033[31m" },
 };
 static_assert(ARRAY_LEN(levels) == LEVELS, "a word for each level");
 
@@ -29,6 +30,7 @@ struct doctor {
 	bool json, colours;
 	json_t *list;
 	size_t count[LEVELS];
+	bool no_daemon;
 	const char *group; /* of the last line */
 };
 
@@ -44,7 +46,7 @@ static void print_finding(struct doctor *d, const struct check *k,
 	d->group = k->group;
 	clean_text(is, sizeof(is), f->is);
 	printf("  %s%-8s%s %-18s %s\n", c ? levels[f->level].colour : "",
-	       levels[f->level].word, c ? "\033[0m" : "", k->name, is);
+	       levels[f->level].shown, c ? "\033[0m" : "", k->name, is);
 	if (f->level == LEVEL_OK)
 		return;
 	printf("  %27s why: %s\n", "", k->means);
@@ -92,7 +94,7 @@ static json_t *ask_daemon(struct cli *cli, struct finding *f)
 		remedy = strstr(why, "; start it with: ");
 		if (remedy)
 			*remedy = '\0';
-		lacks(f, LEVEL_WARNING, remedy ? remedy + 2 : "", "%.150s",
+		lacks(f, LEVEL_WARNING, remedy ? remedy + 2 : "", "%.300s",
 		      why);
 		return NULL;
 	}
@@ -101,7 +103,7 @@ static json_t *ask_daemon(struct cli *cli, struct finding *f)
 	if (status == 200)
 		return host;
 	server_message(status, host, why);
-	lacks(f, LEVEL_MISSING, "look at its log", "%.150s", why);
+	lacks(f, LEVEL_FAIL, "look at its log", "%.300s", why);
 	json_decref(host);
 	return NULL;
 }
@@ -112,6 +114,7 @@ static json_t *check_daemon(struct cli *cli, struct doctor *d)
 	struct finding f = { 0 };
 	json_t *host = ask_daemon(cli, &f);
 
+	d->no_daemon = !host;
 	if (!host)
 		report(d, &k->row, &f);
 	for (; host && k->fn; k++) {
@@ -124,10 +127,25 @@ static json_t *check_daemon(struct cli *cli, struct doctor *d)
 
 static void print_summary(const struct doctor *d)
 {
-	printf("\n%zu ok, %zu warnings, %zu missing\n", d->count[LEVEL_OK],
-	       d->count[LEVEL_WARNING], d->count[LEVEL_MISSING]);
-	if (d->count[LEVEL_MISSING] == 0)
+	printf("\n%zu ok, %zu warnings, %zu failed\n", d->count[LEVEL_OK],
+	       d->count[LEVEL_WARNING], d->count[LEVEL_FAIL]);
+	if (d->count[LEVEL_FAIL] > 0)
+		puts("this host cannot run sandboxes until every FAIL is "
+		     "fixed");
+	else if (d->no_daemon)
+		puts("this host can run sandboxes once the daemon runs");
+	else
 		puts("this host can run sandboxes");
+}
+
+/* Another instance's socket: its roles leave their errors beside it. */
+static void use_socket_dir(const struct cli *cli, struct conf *c)
+{
+	const char *slash = cli->socket ? strrchr(cli->socket, '/') : NULL;
+
+	if (slash)
+		snprintf(c->run_dir, sizeof(c->run_dir), "%.*s",
+			 (int)(slash - cli->socket), cli->socket);
 }
 
 int verb_doctor(struct cli *cli, int argc, char **argv)
@@ -148,8 +166,10 @@ int verb_doctor(struct cli *cli, int argc, char **argv)
 	d.list = json_array();
 	run_checks(&d, host_checks, &c);
 	run_checks(&d, hardening_checks, &c);
+	use_socket_dir(cli, &c);
+	run_checks(&d, role_checks, &c);
 	host = check_daemon(cli, &d);
-	well = d.count[LEVEL_MISSING] == 0;
+	well = d.count[LEVEL_FAIL] == 0;
 	if (d.json) {
 		all = json_pack("{s:b, s:O, s:O?}", "ok", well, "checks",
 				d.list, "host", host);

@@ -7,12 +7,12 @@
 #include "base/conf.h"
 #include "base/err.h"
 
-enum level { LEVEL_OK, LEVEL_WARNING, LEVEL_MISSING, LEVELS };
+enum level { LEVEL_OK, LEVEL_WARNING, LEVEL_FAIL, LEVELS };
 
 struct finding {
 	enum level level;
-	char is[160];     /* what there is */
-	char remedy[200]; /* what to do about it; "" when nothing */
+	char is[320];     /* what there is */
+	char remedy[320]; /* what to do about it; "" when nothing */
 };
 
 struct check {
@@ -28,7 +28,7 @@ struct daemon_check {
 };
 
 /* Each ends at name NULL. */
-extern const struct check host_checks[], hardening_checks[];
+extern const struct check host_checks[], hardening_checks[], role_checks[];
 /* The first one is whether it runs at all. */
 extern const struct daemon_check daemon_checks[];
 
@@ -36,6 +36,12 @@ extern const struct daemon_check daemon_checks[];
 void found(struct finding *f, const char *fmt, ...) PRINTF_LIKE(2, 3);
 void lacks(struct finding *f, enum level level, const char *remedy,
 	   const char *fmt, ...) PRINTF_LIKE(4, 5);
+
+/* A row of host_checks: features that need a newer kernel. */
+void check_kernel_features(const struct conf *c, struct finding *f);
+
+/* An error of the form "what is missing; what to do". */
+void lacks_need(struct finding *f, enum level level, const struct err *e);
 
 /* Real probes, for root; each leaves nothing behind. 0 or -errno. */
 int probe_idmap(const char *dir);

@@ -1,6 +1,8 @@
 /* What the daemon found out about itself (GET /v1/host), as findings. */
 #include <string.h>
 
+#include "base/auto.h"
+#include "base/last_error.h"
 #include "base/product.h"
 #include "cli/doctor.h"
 #include "cli/show.h"
@@ -26,11 +28,17 @@ static void check_pool(const json_t *host, struct finding *f)
 
 	show_size(pool, "bytes", size);
 	show_size(pool, "free_bytes", unused);
-	if (left >= all / 10)
+	if (json_is_true(json_object_get(pool, "read_only")))
+		lacks(f, LEVEL_FAIL,
+		      "look for errors of its disk with dmesg, repair it, then "
+		      "restart the daemon",
+		      "%.15s, read-only: nothing can be created or removed",
+		      show_str(pool, "driver"));
+	else if (left >= all / 10)
 		found(f, "%.15s, %s free of %s", show_str(pool, "driver"),
 		      unused, size);
 	else
-		lacks(f, LEVEL_MISSING,
+		lacks(f, LEVEL_FAIL,
 		      "remove images or sandboxes: below 10 % free no sandbox "
 		      "is made",
 		      "%s free of %s", unused, size);
@@ -40,14 +48,24 @@ static void check_limit(const json_t *host, struct finding *f)
 {
 	const json_t *pool = json_object_get(host, "pool");
 	bool simple = json_is_true(json_object_get(pool, "simple_quota"));
+	const json_t *defaults =
+		json_object_get(json_object_get(host, "limits"), "defaults");
+	bool allowed = strcmp(show_str(defaults, "allow-missing"), "disk") == 0;
 
 	if (json_is_true(json_object_get(pool, "disk_limit")))
 		found(f, "enforced%s", simple ? " by simple quotas" : "");
-	else
+	else if (allowed)
 		lacks(f, LEVEL_WARNING,
 		      "use btrfs for the pool, or a filesystem with project "
-		      "quotas; until then allow_missing = disk",
-		      "this pool cannot enforce them");
+		      "quotas",
+		      "this pool cannot enforce them, and allow_missing = disk "
+		      "does without");
+	else
+		lacks(f, LEVEL_FAIL,
+		      "use btrfs for the pool, or a filesystem with project "
+		      "quotas; or set allow_missing = disk",
+		      "this pool cannot enforce them, so every create is "
+		      "refused");
 }
 
 static void check_groups(const json_t *host, struct finding *f)
@@ -73,14 +91,14 @@ static void check_microvm(const json_t *host, struct finding *f)
 		lacks(f, LEVEL_WARNING,
 		      "install qemu-system-x86, run `make vm install`, or look "
 		      "at microvm in the configuration",
-		      "not there: %.120s", why);
+		      "not there: %.255s", why);
 	else if (strcmp(show_str(vm, "isolation"), "vm") == 0)
 		found(f, "a guest boots with KVM");
 	else
 		lacks(f, LEVEL_WARNING,
 		      "use a host whose KVM works; microvm = kvm refuses what "
 		      "is emulated",
-		      "emulated, %s: %.100s", times, why);
+		      "emulated, %s: %.200s", times, why);
 }
 
 static void check_images(const json_t *host, struct finding *f)
@@ -92,7 +110,7 @@ static void check_images(const json_t *host, struct finding *f)
 	if (strcmp(n, "0") != 0)
 		found(f, "%s", n);
 	else
-		lacks(f, LEVEL_MISSING, PRODUCT " image build debian",
+		lacks(f, LEVEL_FAIL, PRODUCT " image build debian",
 		      "there is none");
 }
 
@@ -115,10 +133,14 @@ static void check_log(const json_t *host, struct finding *f)
 	show_number(log, "entries", n);
 	show_number(log, "waiting", waiting);
 	show_size(log, "spool_bytes", size);
-	if (json_is_true(json_object_get(log, "up")))
+	if (json_is_string(json_object_get(log, "error")))
+		lacks(f, LEVEL_FAIL,
+		      "until then what changes something is refused", "%.252s",
+		      show_str(log, "error"));
+	else if (json_is_true(json_object_get(log, "up")))
 		found(f, "%s entries", n);
 	else
-		lacks(f, LEVEL_MISSING,
+		lacks(f, LEVEL_FAIL,
 		      "look at the daemon's log: when too much waits, requests "
 		      "are refused",
 		      "its writer does not answer, %s entries wait (%s)",
@@ -137,7 +159,7 @@ static void check_gate(const json_t *host, struct finding *f)
 	else if (strcmp(doors, up) == 0)
 		found(f, "doors: %s", doors);
 	else
-		lacks(f, LEVEL_MISSING,
+		lacks(f, LEVEL_FAIL,
 		      "look at the daemon's log: until it answers nothing "
 		      "leaves a sandbox",
 		      "%s of %s doors answer", up, doors);
@@ -162,4 +184,29 @@ const struct daemon_check daemon_checks[] = {
 	{ { "daemon", "gate", "the one way out of sandboxes", NULL },
 	  check_gate },
 	{ { 0 }, NULL },
+};
+
+/* Without an answer of the daemon this is all that there is to see. */
+static void check_roles(const struct conf *c, struct finding *f)
+{
+	static const char *const roles[] = { "warden", "scribe", "gate",
+					     "api" };
+	char why[252];
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(roles); i++)
+		if (last_error_read(c->run_dir, roles[i], why, sizeof(why))) {
+			lacks(f, LEVEL_FAIL,
+			      "repair that; the daemon tries again every few "
+			      "seconds",
+			      "the %s is down: %s", roles[i], why);
+			return;
+		}
+	found(f, "no role has failed to start");
+}
+
+const struct check role_checks[] = {
+	{ "daemon", "roles", "without one of them no sandbox is made",
+	  check_roles },
+	{ 0 },
 };

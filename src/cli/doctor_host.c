@@ -16,12 +16,14 @@
 
 #include "base/auto.h"
 #include "base/fd.h"
+#include "base/needs.h"
 #include "base/product.h"
 #include "base/str.h"
 #include "cli/doctor.h"
 
 enum { KERNEL_MAJOR = 5, KERNEL_MINOR = 19 };
 static const uint64_t pool_min_bytes = 4ULL << 30;
+static const uint64_t beside_min_bytes = 64ULL << 20; /* of the pool */
 
 void found(struct finding *f, const char *fmt, ...)
 {
@@ -46,6 +48,14 @@ void lacks(struct finding *f, enum level level, const char *remedy,
 	va_end(ap);
 }
 
+void lacks_need(struct finding *f, enum level level, const struct err *e)
+{
+	const char *remedy = strstr(e->msg, "; ");
+
+	lacks(f, level, remedy ? remedy + 2 : "", "%.*s",
+	      (int)(remedy ? remedy - e->msg : (int)sizeof(e->msg)), e->msg);
+}
+
 static void check_root(const struct conf *c, struct finding *f)
 {
 	char remedy[128];
@@ -62,6 +72,35 @@ static void check_root(const struct conf *c, struct finding *f)
 	      "you are not root: some checks are only guesses");
 }
 
+static void check_caps(const struct conf *c, struct finding *f)
+{
+	struct err e = { 0 };
+
+	(void)c;
+	if (geteuid() != 0)
+		found(f, "not tried: only root has them");
+	else if (needs_host_ids(&e) < 0 || needs_caps(&e) < 0)
+		lacks_need(f, LEVEL_FAIL, &e);
+	else
+		found(f, "all that are needed");
+}
+
+static void check_container(const struct conf *c, struct finding *f)
+{
+	char name[CONTAINER_CAP];
+
+	(void)c;
+	needs_container(name);
+	if (!*name)
+		found(f, "not in a container");
+	else
+		lacks(f, LEVEL_WARNING,
+		      "use the host itself or a virtual machine; LXC: no "
+		      "lxc.idmap, lxc.cap.drop empty, lxc.apparmor.profile = "
+		      "unconfined",
+		      "inside a container (%s), whose limits apply too", name);
+}
+
 static void check_kernel(const struct conf *c, struct finding *f)
 {
 	unsigned major = 0, minor = 0;
@@ -72,7 +111,7 @@ static void check_kernel(const struct conf *c, struct finding *f)
 	if (sscanf(u.release, "%u.%u", &major, &minor) != 2 ||
 	    major < KERNEL_MAJOR ||
 	    (major == KERNEL_MAJOR && minor < KERNEL_MINOR))
-		lacks(f, LEVEL_MISSING,
+		lacks(f, LEVEL_FAIL,
 		      "install a kernel of version 5.19 or newer (Debian 12 "
 		      "has 6.1)",
 		      "%s", u.release);
@@ -99,10 +138,13 @@ static const char *unified(void)
 static void check_cgroups(const struct conf *c, struct finding *f)
 {
 	const char *at = unified();
+	struct err e = { 0 };
 
 	(void)c;
-	if (!at)
-		lacks(f, LEVEL_MISSING,
+	if (at && geteuid() == 0 && needs_cgroups(&e) < 0)
+		lacks_need(f, LEVEL_FAIL, &e);
+	else if (!at)
+		lacks(f, LEVEL_FAIL,
 		      "mount the unified tree: mount -t cgroup2 none "
 		      "/sys/fs/cgroup (or boot with "
 		      "systemd.unified_cgroup_hierarchy=1)",
@@ -144,9 +186,9 @@ static void check_controllers(const struct conf *c, struct finding *f)
 		const char *v2, *v1;
 		enum level without;
 	} want[] = {
-		{ "cpu", "cpu", LEVEL_MISSING },
-		{ "memory", "memory", LEVEL_MISSING },
-		{ "pids", "pids", LEVEL_MISSING },
+		{ "cpu", "cpu", LEVEL_FAIL },
+		{ "memory", "memory", LEVEL_FAIL },
+		{ "pids", "pids", LEVEL_FAIL },
 		{ "io", "blkio", LEVEL_WARNING },
 		{ "cpuset", "cpuset", LEVEL_WARNING },
 	};
@@ -179,21 +221,32 @@ static void check_controllers(const struct conf *c, struct finding *f)
 		      "%s; without %s", *have ? have : "none", miss);
 }
 
-static void check_userns(const struct conf *c, struct finding *f)
+static void check_spaces(const struct conf *c, struct finding *f)
 {
-	char text[32];
+	static const char *const kinds[] = { "user", "mnt", "pid",   "net",
+					     "ipc",  "uts", "cgroup" };
+	char path[64], text[32], remedy[64];
+	size_t i;
 
 	(void)c;
-	if (access("/proc/self/ns/user", F_OK) < 0)
-		lacks(f, LEVEL_MISSING, "use a kernel with CONFIG_USER_NS",
-		      "not in this kernel");
-	else if (read_file_at(AT_FDCWD, "/proc/sys/user/max_user_namespaces",
-			      text, sizeof(text)) > 0 &&
-		 strtoll(text, NULL, 10) == 0)
-		lacks(f, LEVEL_MISSING,
-		      "sysctl -w user.max_user_namespaces=10000", "turned off");
-	else
-		found(f, "available");
+	if (access("/proc/self/ns/user", F_OK) < 0) {
+		lacks(f, LEVEL_FAIL, "use a kernel with CONFIG_USER_NS",
+		      "no user namespaces in this kernel");
+		return;
+	}
+	for (i = 0; i < ARRAY_LEN(kinds); i++) {
+		snprintf(path, sizeof(path), "/proc/sys/user/max_%s_namespaces",
+			 kinds[i]);
+		if (read_file_at(AT_FDCWD, path, text, sizeof(text)) <= 0 ||
+		    strtoll(text, NULL, 10) != 0)
+			continue;
+		snprintf(remedy, sizeof(remedy),
+			 "sysctl -w user.max_%s_namespaces=65536", kinds[i]);
+		lacks(f, LEVEL_FAIL, remedy,
+		      "turned off by user.max_%s_namespaces = 0", kinds[i]);
+		return;
+	}
+	found(f, "available");
 }
 
 static void check_seccomp(const struct conf *c, struct finding *f)
@@ -206,8 +259,7 @@ static void check_seccomp(const struct conf *c, struct finding *f)
 	    has_word(text, "errno"))
 		found(f, "filters are available");
 	else
-		lacks(f, LEVEL_MISSING,
-		      "use a kernel with CONFIG_SECCOMP_FILTER",
+		lacks(f, LEVEL_FAIL, "use a kernel with CONFIG_SECCOMP_FILTER",
 		      "no filters in this kernel");
 }
 
@@ -249,7 +301,7 @@ static void check_overlay(const struct conf *c, struct finding *f)
 	if (has_module("overlay", "overlay"))
 		found(f, "available");
 	else
-		lacks(f, LEVEL_MISSING,
+		lacks(f, LEVEL_FAIL,
 		      "modprobe overlay, or a kernel with CONFIG_OVERLAY_FS",
 		      "not in this kernel");
 }
@@ -279,7 +331,7 @@ static void check_btrfs(const struct conf *c, struct finding *f)
 		      "not in this kernel: no snapshots, and disk limits only "
 		      "by project quotas");
 	else if (!has_program("mkfs.btrfs"))
-		lacks(f, LEVEL_MISSING, "apt-get install btrfs-progs",
+		lacks(f, LEVEL_FAIL, "apt-get install btrfs-progs",
 		      "in the kernel, but mkfs.btrfs is not installed");
 	else
 		found(f, "available");
@@ -292,7 +344,7 @@ static void check_loop(const struct conf *c, struct finding *f)
 	else if (access("/dev/loop-control", F_OK) == 0)
 		found(f, "available");
 	else
-		lacks(f, LEVEL_MISSING,
+		lacks(f, LEVEL_FAIL,
 		      "modprobe loop; or set `pool` to a directory on btrfs",
 		      "no /dev/loop-control");
 }
@@ -332,7 +384,7 @@ static void check_idmap(const struct conf *c, struct finding *f)
 		      "btrfs, ext4 or xfs",
 		      "the filesystem of %s cannot", dir);
 	else
-		lacks(f, LEVEL_MISSING,
+		lacks(f, LEVEL_FAIL,
 		      "run the daemon as root with CAP_SYS_ADMIN on a kernel "
 		      "of 5.19 or newer",
 		      "failed on %s: %s", dir, strerror(-r));
@@ -359,10 +411,31 @@ static void check_into_cgroup(const struct conf *c, struct finding *f)
 		      "failed: %s", strerror(-r));
 }
 
+/* Since 6.15 ext4 says only to writers that it stopped after an error. */
+static bool is_read_only(const char *dir, const struct statvfs *v)
+{
+	AUTO_CLOSE int fd = -1;
+
+	if (v->f_flag & ST_RDONLY)
+		return true;
+	fd = open(dir, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
+	return fd < 0 && errno == EROFS;
+}
+
+/* The pool's file is sparse: holes take space when they are written. */
+static uint64_t growth_of(const struct stat *st)
+{
+	uint64_t size = (uint64_t)st->st_size,
+		 have = (uint64_t)st->st_blocks * 512;
+
+	return size > have ? size - have : 0;
+}
+
 static void check_space(const struct conf *c, struct finding *f)
 {
 	const char *pool = strcmp(c->pool, "auto") ? c->pool : c->state_dir;
-	char dir[CONF_PATH], image[CONF_PATH + 16], size[SIZE_TEXT];
+	char dir[CONF_PATH], image[CONF_PATH + 16];
+	char size[SIZE_TEXT], grow[SIZE_TEXT];
 	struct statvfs v;
 	struct stat st;
 	uint64_t bytes;
@@ -376,11 +449,31 @@ static void check_space(const struct conf *c, struct finding *f)
 	}
 	bytes = (uint64_t)v.f_bavail * v.f_frsize;
 	size_text(bytes, size);
-	if (stat(image, &st) == 0 && st.st_size > 0)
+	if (stat(image, &st) < 0)
+		st = (struct stat){ 0 };
+	size_text(growth_of(&st), grow);
+	if (st.st_size > 0 && bytes < beside_min_bytes)
+		lacks(f, LEVEL_FAIL,
+		      "free some space there: the database and the log cannot "
+		      "be written, and a pool that cannot grow becomes "
+		      "read-only",
+		      "%s free in %s", size, dir);
+	else if (is_read_only(dir, &v))
+		lacks(f, LEVEL_FAIL,
+		      "look for errors of its disk with dmesg, check it, and "
+		      "mount it read-write again",
+		      "%s is read-only", dir);
+	else if (st.st_size > 0 && growth_of(&st) > bytes)
+		lacks(f, LEVEL_WARNING,
+		      "keep that much free, or move other files away: a pool "
+		      "that cannot grow becomes read-only",
+		      "%s free in %s, but the pool may grow by %s", size, dir,
+		      grow);
+	else if (st.st_size > 0)
 		found(f, "the pool is made; %s free beside it in %s", size,
 		      dir);
 	else if (bytes < pool_min_bytes)
-		lacks(f, LEVEL_MISSING,
+		lacks(f, LEVEL_FAIL,
 		      "free some space, or move state_dir or pool to another "
 		      "disk (at least 4 GiB)",
 		      "%s free in %s", size, dir);
@@ -431,10 +524,18 @@ static void check_socket_lookup(const struct conf *c, struct finding *f)
 
 const struct check host_checks[] = {
 	{ "host", "privilege", "only root can make sandboxes", check_root },
+	{ "host", "capabilities",
+	  "mounts, namespaces and ids are made with them", check_caps },
+	{ "host", "container", "a container takes away what sandboxes need",
+	  check_container },
 	{ "host", "kernel", "overlay over idmapped mounts came with 5.19",
 	  check_kernel },
-	{ "host", "user namespaces", "root inside is nobody outside",
-	  check_userns },
+	{ "host", "newer kernels", "each of these makes something faster",
+	  check_kernel_features },
+	{ "host", "namespaces",
+	  "a sandbox is made of them, and root inside is "
+	  "nobody outside",
+	  check_spaces },
 	{ "host", "seccomp", "filters the system calls of what runs inside",
 	  check_seccomp },
 	{ "host", "idmapped mounts", "each sandbox has ids of its own",

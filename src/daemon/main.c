@@ -24,6 +24,8 @@
 #include "base/clock.h"
 #include "base/conf.h"
 #include "base/fd.h"
+#include "base/last_error.h"
+#include "base/needs.h"
 #include "base/opt.h"
 #include "base/privs.h"
 #include "base/product.h"
@@ -38,7 +40,7 @@ enum {
 };
 
 struct role {
-	const char *program;
+	const char *program, *name;
 	pid_t pid; /* 0: not running */
 	uint64_t started_ms, next_ms, pause_ms;
 };
@@ -58,10 +60,10 @@ struct role {
 	 1ULL << CAP_MKNOD | 1ULL << CAP_SETFCAP)
 
 static struct role roles[] = {
-	{ .program = PRODUCT "-scribe" },
-	{ .program = PRODUCT "-warden" },
-	{ .program = PRODUCT "-gate" },
-	{ .program = PRODUCT "-api" },
+	{ .program = PRODUCT "-scribe", .name = "scribe" },
+	{ .program = PRODUCT "-warden", .name = "warden" },
+	{ .program = PRODUCT "-gate", .name = "gate" },
+	{ .program = PRODUCT "-api", .name = "api" },
 };
 
 /*
@@ -90,6 +92,7 @@ static void role_exec(const struct role *r, const struct conf *c,
 	char path[CONF_PATH + 64];
 	const char *argv[] = { r->program, "--config", conf_path, NULL };
 	sigset_t none;
+	int code;
 
 	if (!conf_path)
 		argv[1] = NULL;
@@ -101,7 +104,9 @@ static void role_exec(const struct role *r, const struct conf *c,
 		_exit(127);
 	snprintf(path, sizeof(path), "%s/%s", c->libexec_dir, r->program);
 	execve(path, (char *const *)argv, role_env());
-	log_err("start %s: %s", path, strerror(errno));
+	code = errno;
+	last_error_open(c->run_dir, r->name);
+	log_err("start %s: %s", path, strerror(code));
 	_exit(127);
 }
 
@@ -122,10 +127,25 @@ static void role_start(struct role *r, const struct conf *c,
 	}
 }
 
-static void role_ended(struct role *r, int status)
+/* A role that was killed could not leave a last error itself. */
+static void note_signal(const struct role *r, const struct conf *c, int status)
+{
+	char why[64];
+
+	if (!WIFSIGNALED(status))
+		return;
+	snprintf(why, sizeof(why), "killed by signal %d (%s)", WTERMSIG(status),
+		 strsignal(WTERMSIG(status)));
+	last_error_open(c->run_dir, r->name);
+	last_error_put(why, strlen(why));
+	last_error_close();
+}
+
+static void role_ended(struct role *r, const struct conf *c, int status)
 {
 	uint64_t now = clock_boot_ms();
 
+	note_signal(r, c, status);
 	if (now - r->started_ms > STEADY_MS)
 		r->pause_ms = 0;
 	r->next_ms = now + r->pause_ms;
@@ -138,7 +158,7 @@ static void role_ended(struct role *r, int status)
 }
 
 /* Also reaps agents whose warden died: we are their subreaper. */
-static void reap(bool stopping)
+static void reap(const struct conf *c, bool stopping)
 {
 	int status;
 	pid_t pid;
@@ -150,11 +170,11 @@ static void reap(bool stopping)
 				if (stopping)
 					roles[i].pid = 0;
 				else
-					role_ended(&roles[i], status);
+					role_ended(&roles[i], c, status);
 			}
 }
 
-static void stop_role(const struct role *r, int sig_fd)
+static void stop_role(const struct role *r, const struct conf *c, int sig_fd)
 {
 	struct pollfd p = { .fd = sig_fd, .events = POLLIN };
 	struct signalfd_siginfo si;
@@ -163,7 +183,7 @@ static void stop_role(const struct role *r, int sig_fd)
 	if (r->pid)
 		kill(r->pid, SIGTERM);
 	for (;;) {
-		reap(true);
+		reap(c, true);
 		if (!r->pid)
 			return;
 		if (clock_boot_ms() > until)
@@ -175,12 +195,12 @@ static void stop_role(const struct role *r, int sig_fd)
 
 /* The last one first: the api still needs the warden, to end what is only its
  * own (spares, the sandboxes of runs), and the scribe takes its last words. */
-static void stop_roles(int sig_fd)
+static void stop_roles(const struct conf *c, int sig_fd)
 {
 	size_t i;
 
 	for (i = ARRAY_LEN(roles); i-- > 0;)
-		stop_role(&roles[i], sig_fd);
+		stop_role(&roles[i], c, sig_fd);
 }
 
 static int start_due(const struct conf *c, const char *conf_path)
@@ -225,10 +245,10 @@ static int supervise(const struct conf *c, const char *conf_path)
 		    read(sig_fd, &si, sizeof(si)) == sizeof(si) &&
 		    si.ssi_signo != SIGCHLD) {
 			log_info("stopping, sandboxes go on");
-			stop_roles(sig_fd);
+			stop_roles(c, sig_fd);
 			return 0;
 		}
-		reap(false);
+		reap(c, false);
 	}
 }
 
@@ -249,6 +269,31 @@ static void lock_run_dir(const struct conf *c)
 	snprintf(pid, sizeof(pid), "%d\n", (int)getpid());
 	if (ftruncate(fd, 0) < 0 || write_full(fd, pid, strlen(pid)) < 0)
 		die("write %s: %s", path, strerror(errno));
+}
+
+/* Errors of an earlier run say nothing about this one. */
+static void forget_errors(const struct conf *c)
+{
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(roles); i++)
+		last_error_remove(c->run_dir, roles[i].name);
+}
+
+static void check_host(void)
+{
+	char container[CONTAINER_CAP];
+	struct err e = { 0 };
+
+	needs_container(container);
+	if (needs_host_ids(&e) < 0 || needs_caps(&e) < 0 ||
+	    needs_cgroups(&e) < 0)
+		die("cannot make sandboxes in this %s%s: %s", container,
+		    *container ? " container" : "host", e.msg);
+	if (*container)
+		log_warn("this host is a container (%s): mounts, cgroups and "
+			 "limits are those that it is given",
+			 container);
 }
 
 /* The parent of --background: waits until the api answers. */
@@ -323,10 +368,12 @@ int main(int argc, char **argv)
 		die("needs root: try 'sudo %s'", argv[0]);
 	if (conf_load(&c, conf_path, &e) < 0)
 		die("%s", e.msg);
+	check_host();
 	umask(022);
 	if (background)
 		go_background(&c);
 	lock_run_dir(&c);
+	forget_errors(&c);
 	if (privs_limit(CAPS, &e) < 0)
 		die("%s", e.msg);
 	/* The roles', and that of sandboxes, which are born from one. */

@@ -11,6 +11,7 @@
 
 #include "base/auto.h"
 #include "base/privs.h"
+#include "base/spaces.h"
 #include "gate/record.h"
 #include "role/root.h"
 
@@ -69,7 +70,9 @@ int confine_child(const char *name, pid_t parent, struct err *e)
 int confine_keeper(struct setup *s, struct err *e)
 {
 	if (unshare(CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC) < 0)
-		return err_sys(e, "leave the host's namespaces");
+		return err_spaces(e, errno,
+				  CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC,
+				  "leave the host's namespaces");
 	if (root_enter(NULL, 0, e) < 0 || limit_self(KEEPER_FILES, e) < 0 ||
 	    privs_drop(s->uid, s->gid, NULL, 0, e) < 0)
 		return -e->code;
@@ -82,7 +85,8 @@ int confine_starter(struct setup *s, struct err *e)
 	const struct root_part log = { .path = GATE_LOG_DIR, .fd = s->log_fd };
 
 	if (unshare(CLONE_NEWNS | CLONE_NEWIPC) < 0)
-		return err_sys(e, "leave the host's namespaces");
+		return err_spaces(e, errno, CLONE_NEWNS | CLONE_NEWIPC,
+				  "leave the host's namespaces");
 	if (root_enter(&log, 1, e) < 0)
 		return -e->code;
 	auto_close(&s->log_fd);

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/auto.h"
+#include "base/last_error.h"
 #include "base/log.h"
 #include "gate/confine.h"
 #include "gate/dial.h"
@@ -96,6 +97,7 @@ static void start(int argc, char **argv)
 	if (conf_from_args(&setup.conf, argc, argv, &e) < 0)
 		die("%s", e.msg);
 	log_init("gate", conf_log_level(&setup.conf));
+	last_error_open(setup.conf.run_dir, "gate");
 	if (sodium_init() < 0)
 		die("libsodium does not start");
 	if (setup_make(&setup, &e) < 0 || load(&e) < 0)
@@ -103,6 +105,7 @@ static void start(int argc, char **argv)
 	/* One group, which ends together; a session's first has it already. */
 	if (setpgid(0, 0) < 0 && errno != EPERM)
 		die("become a process group: %s", strerror(errno));
+	last_error_clear(); /* before there is a keeper to inherit the file */
 }
 
 int main(int argc, char **argv)

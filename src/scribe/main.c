@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/auto.h"
+#include "base/last_error.h"
 #include "base/log.h"
 #include "base/opt.h"
 #include "base/product.h"
@@ -31,6 +32,7 @@ static void start(struct scribe *s, int argc, char **argv)
 	if (conf_from_args(&s->conf, argc, argv, &e) < 0)
 		die("%s", e.msg);
 	log_init("scribe", conf_log_level(&s->conf));
+	last_error_open(s->conf.run_dir, "scribe");
 	if (keep_parse(s->conf.audit_keep, &s->keep, &e) < 0 ||
 	    scribe_set_up(s, &e) < 0 || scribe_drop_privileges(s, &e) < 0 ||
 	    sign_init(&e) < 0)
@@ -40,6 +42,7 @@ static void start(struct scribe *s, int argc, char **argv)
 		    0 ||
 	    serve_start(s, &e) < 0)
 		die("%s", e.msg);
+	last_error_clear();
 	log_info("ready entries=%llu", (unsigned long long)s->chain.now.seq);
 }
 

@@ -18,6 +18,7 @@
 #include "base/owned.h"
 #include "base/privs.h"
 #include "base/product.h"
+#include "base/spaces.h"
 #include "role/root.h"
 #include "scribe/scribe.h"
 
@@ -119,7 +120,9 @@ int scribe_drop_privileges(const struct scribe *s, struct err *e)
 	umask(027);
 	/* All that it has is the log's directory and its sockets. */
 	if (unshare(CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC) < 0)
-		return err_sys(e, "leave the host's namespaces");
+		return err_spaces(e, errno,
+				  CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC,
+				  "leave the host's namespaces");
 	if (root_enter(NULL, 0, e) < 0)
 		return -e->code;
 	return privs_drop(uid, gid, NULL, 0, e);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/vfs.h>
 
 #include "base/auto.h"
@@ -359,6 +360,15 @@ int store_stage_clear(struct store *s, struct err *e)
 	return discard_all(s, "stage", e);
 }
 
+/* Since 6.15 ext4 says only to writers that it stopped after an error. */
+static bool takes_files(const struct store *s)
+{
+	AUTO_CLOSE int fd =
+		openat(s->root_fd, ".", O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
+
+	return fd >= 0 || errno != EROFS;
+}
+
 int store_status(struct store *s, struct store_status *out, struct err *e)
 {
 	struct statfs fs;
@@ -369,6 +379,7 @@ int store_status(struct store *s, struct store_status *out, struct err *e)
 	*out = (struct store_status){
 		.disk_limit = s->disk_limit,
 		.simple_quota = s->simple_quota,
+		.read_only = fs.f_flags & ST_RDONLY || !takes_files(s),
 		.bytes = fs.f_blocks * (uint64_t)fs.f_bsize,
 		.free_bytes = fs.f_bavail * (uint64_t)fs.f_bsize,
 	};

@@ -55,7 +55,7 @@ struct store {
 
 struct store_status {
 	char driver[16];
-	bool disk_limit, simple_quota;
+	bool disk_limit, simple_quota, read_only;
 	uint64_t bytes, free_bytes;
 };
 

@@ -22,6 +22,7 @@
 #include "base/auto.h"
 #include "base/privs.h"
 #include "base/product.h"
+#include "base/spaces.h"
 #include "sandbox/mount.h"
 #include "sandbox/walls.h"
 #include "seccomp/seccomp.h"
@@ -190,7 +191,7 @@ static int leave_host(const struct warden *w, const struct kept *k,
 		      struct err *e)
 {
 	if (unshare(CLONE_NEWNS) < 0)
-		return err_sys(e, "own mount namespace");
+		return err_spaces(e, errno, CLONE_NEWNS, "own mount namespace");
 	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
 		return err_sys(e, "make mounts private");
 	return build_root(w, k, e);

@@ -25,7 +25,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/str.h"
-#include "warden/warden.h"
+#include "warden/vm.h"
 
 enum {
 	AGAIN_MS = 10 * 60 * 1000,
@@ -95,9 +95,7 @@ static void settle(struct warden *w, bool works, const char *why)
 	err_clear(&w->vm_missing);
 	if (!works && strcmp(w->conf.microvm, "kvm") == 0)
 		err_set(&w->vm_missing, ENOTSUP,
-			"microvm = kvm in the configuration, and KVM does not "
-			"work here: %s",
-			why);
+			"microvm = kvm, but KVM does not work here: %s", why);
 }
 
 /* The guest was late with this limit; `next`: what becomes of it. */
@@ -174,7 +172,7 @@ int kvm_open(struct warden *w, struct err *e)
 	struct kvm_probe *k = &w->kvm;
 	char path[CONF_PATH + 16];
 
-	k->pid_io.fd = k->console.fd = k->cache_fd = -1;
+	k->pid_io.fd = k->console.fd = k->cache_fd = k->talk_fd = -1;
 	if (w->vm_missing.code || strcmp(w->conf.microvm, "emulated") == 0) {
 		snprintf(k->why, sizeof(k->why),
 			 "microvm = emulated in the configuration");
@@ -281,9 +279,33 @@ static void was_late(struct warden *w)
 	timer_set(&w->loop, &k->again, AGAIN_MS, try_again);
 }
 
-static void conclude(struct warden *w, bool works)
+/*
+ * Why no guest came up. The launch reports its own error on talk_fd; after a
+ * successful exec QEMU explains itself on the console, in its last line.
+ */
+static void explain_end(struct kvm_probe *k, const siginfo_t *si, char *why,
+			size_t cap)
+{
+	char line[VM_LINE_CAP];
+	struct err e = { 0 };
+
+	if (launch_hear(k->talk_fd, &e) < 0) {
+		snprintf(why, cap, "QEMU cannot be started: %s", e.msg);
+		return;
+	}
+	vm_last_line(&k->said, line);
+	if (*line)
+		snprintf(why, cap, "QEMU ended: %s", line);
+	else
+		snprintf(why, cap, "QEMU ended without a message, %s %d",
+			 si->si_code == CLD_EXITED ? "exit code" : "signal",
+			 si->si_status);
+}
+
+static void conclude(struct warden *w, bool works, const siginfo_t *si)
 {
 	struct kvm_probe *k = &w->kvm;
+	char why[sizeof(k->why)];
 
 	if (works) {
 		write_answer(w, YES);
@@ -295,7 +317,8 @@ static void conclude(struct warden *w, bool works)
 		was_late(w);
 	} else {
 		write_answer(w, NO);
-		settle(w, false, "QEMU ended without a guest, see the log");
+		explain_end(k, si, why, sizeof(why));
+		settle(w, false, why);
 	}
 	log_info("kvm: not used, %s", k->why);
 }
@@ -326,8 +349,9 @@ static void ended(struct io *io, uint32_t events)
 		hear(&k->console, 0);
 	io_close(&w->loop, &k->console);
 	tell_lines(&k->said);
-	conclude(w, strstr(buf_str(&k->said), GUEST_PROBED) != NULL);
+	conclude(w, strstr(buf_str(&k->said), GUEST_PROBED) != NULL, &si);
 	buf_done(&k->said);
+	auto_close(&k->talk_fd);
 	clean(&k->retry);
 }
 
@@ -370,8 +394,8 @@ static int start_guest(struct warden *w, struct part *p, struct err *e)
 	f.console_fd = words[1];
 	r = vm_start(&host, &probe_spec, p, &f, &s, e);
 	close(words[1]);
-	auto_close(&s.talk_fd);
 	if (r < 0) {
+		auto_close(&s.talk_fd);
 		close(words[0]);
 		return r;
 	}
@@ -379,8 +403,10 @@ static int start_guest(struct warden *w, struct part *p, struct err *e)
 		close(words[0]);
 	if (io_add(&w->loop, &k->pid_io, s.pid_fd, EPOLLIN, ended) < 0) {
 		close(s.pid_fd);
+		auto_close(&s.talk_fd);
 		return err_set(e, EIO, "watch the guest");
 	}
+	k->talk_fd = s.talk_fd;
 	k->late = false;
 	timer_set(&w->loop, &k->limit, limit_ms(w), too_late);
 	return 0;

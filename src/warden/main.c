@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <poll.h>
 #include <pwd.h>
 #include <signal.h>
 #include <stdio.h>
@@ -13,10 +14,13 @@
 #include <unistd.h>
 
 #include "base/auto.h"
+#include "base/last_error.h"
 #include "base/log.h"
 #include "base/product.h"
 #include "sandbox/walls.h"
 #include "warden/warden.h"
+
+enum { LOCK_STEP_MS = 10, LOCK_LONG_MS = 5000 };
 
 static int find_api_user(struct warden *w, struct err *e)
 {
@@ -72,12 +76,22 @@ static int make_dirs(struct warden *w, struct err *e)
  */
 static int lock_boxes(const struct warden *w, struct err *e)
 {
-	if (flock(w->box_fd, LOCK_EX | LOCK_NB) == 0)
-		return 0;
-	log_warn("another warden is still at work, waiting for its end");
-	return flock(w->box_fd, LOCK_EX) < 0
-		       ? err_sys(e, "lock %s/box", w->conf.run_dir)
-		       : 0;
+	unsigned tries = 0;
+
+	for (; flock(w->box_fd, LOCK_EX | LOCK_NB) < 0; tries++) {
+		if (errno != EWOULDBLOCK && errno != EINTR)
+			return err_sys(e, "lock %s/box", w->conf.run_dir);
+		if (tries == 0)
+			log_warn("another warden still runs, waiting for its "
+				 "end");
+		/* An error, for those who wonder why there is no warden. */
+		if (tries == LOCK_LONG_MS / LOCK_STEP_MS)
+			log_err("another warden, or a child of it, has held "
+				"%s/box for %d s: end it",
+				w->conf.run_dir, LOCK_LONG_MS / 1000);
+		poll(NULL, 0, LOCK_STEP_MS);
+	}
+	return 0;
 }
 
 static void stopped(struct io *io, uint32_t events)
@@ -149,6 +163,7 @@ int main(int argc, char **argv)
 	if (conf_from_args(&w.conf, argc, argv, &e) < 0)
 		die("%s", e.msg);
 	log_init("warden", conf_log_level(&w.conf));
+	last_error_open(w.conf.run_dir, "warden");
 	if (geteuid() != 0)
 		die("needs root; it is started by " PRODUCT "d");
 	umask(0022);
@@ -158,6 +173,7 @@ int main(int argc, char **argv)
 #endif
 	if (start(&w, &e) < 0)
 		die("%s", e.msg);
+	last_error_clear();
 	kvm_probe(&w);
 	stock_refill_later(&w);
 	log_info("ready sandboxes=%u", w.n_boxes);

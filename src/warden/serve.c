@@ -299,7 +299,8 @@ static void do_host(struct warden *w, struct warden_req *q, struct waiter *wt)
 		h->flags = HOST_CLONE_INTO_CGROUP |
 			   (w->cg.v2 ? HOST_CGROUP_V2 : HOST_CGROUP_HYBRID) |
 			   (st.disk_limit ? HOST_DISK_LIMIT : 0) |
-			   (st.simple_quota ? HOST_SIMPLE_QUOTA : 0);
+			   (st.simple_quota ? HOST_SIMPLE_QUOTA : 0) |
+			   (st.read_only ? HOST_POOL_READ_ONLY : 0);
 		h->sandboxes = w->n_boxes - w->n_hidden;
 		h->max_sandboxes = (uint32_t)w->conf.max_sandboxes;
 		h->pool_bytes = st.bytes;

@@ -29,7 +29,7 @@
 #include "store/share.h"
 #include "warden/vm.h"
 
-enum { CONSOLE_MAX = 4096, READ_MAX = 4096, TOLD_MAX = 160 };
+enum { CONSOLE_MAX = 4096, READ_MAX = 4096 };
 
 #define CONSOLE "console"
 #define TEMPLATE "template" /* a link: which one it started as */
@@ -175,9 +175,7 @@ static int console_open(struct vm *v, int dir_fd, struct err *e)
 	return take_fd(&fd);
 }
 
-/* The line with which the kernel gave up, or the last that says something: not
- * that it ends, but why. */
-static void last_line(struct buf *b, char out[TOLD_MAX + 1])
+void vm_last_line(struct buf *b, char out[VM_LINE_CAP])
 {
 	static const char ends[] = "] reboot: ";
 	const char *text = buf_str(b), *end = strstr(text, "Kernel panic"), *at;
@@ -190,7 +188,7 @@ static void last_line(struct buf *b, char out[TOLD_MAX + 1])
 			;
 	} while (at > text &&
 		 memmem(at, (size_t)(end - at), ends, strlen(ends)));
-	snprintf(out, TOLD_MAX + 1, "%.*s", (int)(end - at), at);
+	snprintf(out, VM_LINE_CAP, "%.*s", (int)(end - at), at);
 }
 
 /* What can be read of it now. */
@@ -210,12 +208,12 @@ static void console_drain(struct vm *v)
 static void tell_last(struct vm *v)
 {
 	struct box *b = v->box;
-	char line[TOLD_MAX + 1];
+	char line[VM_LINE_CAP];
 
 	console_drain(v);
 	if (buf_len(&v->last) == 0)
 		return;
-	last_line(&v->last, line);
+	vm_last_line(&v->last, line);
 	if (b->asked) {
 		log_info("sandbox=%s console: %s", b->spec.id, line);
 		return;
@@ -368,10 +366,10 @@ static int speak(struct job *j, struct err *e)
 static void explain(struct vm *v, struct err *e)
 {
 	const struct err was = *e;
-	char line[TOLD_MAX + 1];
+	char line[VM_LINE_CAP];
 
 	console_drain(v);
-	last_line(&v->last, line);
+	vm_last_line(&v->last, line);
 	if (was.code == 0 || !*line)
 		return;
 	err_clear(e);

@@ -1,6 +1,6 @@
 /*
  * What a sandbox with a kernel of its own is made of, and the templates that
- * they start as (template.c). For vm.c and template.c.
+ * they start as (template.c). For vm.c, template.c and kvm.c.
  */
 #pragma once
 
@@ -10,6 +10,13 @@
 
 /* How long a guest and QEMU may take: emulation on a busy host is slow. */
 enum { VM_BOOT_MS = 120 * 1000, VM_WAKE_MS = 30 * 1000, VM_QMP_MS = 30 * 1000 };
+
+/*
+ * The line of a console with which the kernel gave up, or else the last line
+ * that gives a reason: lines about the reboot itself are skipped.
+ */
+enum { VM_LINE_CAP = 161 };
+void vm_last_line(struct buf *b, char out[VM_LINE_CAP]);
 
 /* In children: to the monitor of this machine. */
 int vm_qmp_connect(const struct warden *w, const char *id,

@@ -217,6 +217,7 @@ struct kvm_probe {
 	char stamp[256];
 	int cache_fd; /* what was found out before */
 	unsigned slot;
+	int talk_fd; /* on which a failed launch reports: launch_hear() */
 	struct io pid_io, console;
 	struct buf said;
 	struct timer limit, retry, again;

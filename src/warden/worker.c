@@ -21,6 +21,7 @@
 
 #include "base/auto.h"
 #include "base/log.h"
+#include "base/spaces.h"
 #include "sandbox/container/clone.h"
 #include "warden/warden.h"
 
@@ -42,7 +43,10 @@ static int worker_ids(const struct worker_spec *s, const struct part *p,
 	if (setresgid(0, 0, 0) < 0 || setresuid(0, 0, 0) < 0)
 		return err_sys(e, "become root inside");
 	if (unshare(CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS | net) < 0)
-		return err_sys(e, "unshare");
+		return err_spaces(e, errno,
+				  (uint64_t)(CLONE_NEWNS | CLONE_NEWIPC |
+					     CLONE_NEWUTS | net),
+				  "make namespaces");
 	return 0;
 }
 
@@ -73,7 +77,7 @@ static int child_steps(struct warden *w, const struct worker_spec *s,
 	if (r < 0)
 		return err_set(e, -r, "join cgroups: %s", strerror(-r));
 	if (unshare(CLONE_NEWNS) < 0)
-		return err_sys(e, "own mount namespace");
+		return err_spaces(e, errno, CLONE_NEWNS, "own mount namespace");
 	n = s->open(w, s, p, fds + STDIO, e);
 	if (n < 0)
 		return n;
@@ -156,7 +160,7 @@ static int spawn(struct warden *w, const struct worker_spec *s, struct part *p,
 		if (pid == 0)
 			worker_child(w, s, p, io);
 		if (pid < 0)
-			err_set(e, -pid, "clone: %s", strerror(-pid));
+			err_spaces(e, -pid, CLONE_NEWPID, "clone");
 	}
 	auto_close(&in[0]);
 	auto_close(&words[1]);

@@ -310,6 +310,7 @@ enum host_flags {
 	HOST_SYSTEMD = 32,
 	HOST_MICROVM = 64, /* the tier microvm is there... */
 	HOST_KVM = 128,    /* ...and not emulated */
+	HOST_POOL_READ_ONLY = 256,
 };
 
 struct host_info {

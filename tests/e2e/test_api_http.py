@@ -564,7 +564,8 @@ class Other(HttpCase):
         j = self.a.api("GET", "/v1/host").json
         self.assertEqual(j["kernel"], os.uname().release)
         self.assertEqual(j["pool"], {"driver": "fake", "bytes": 1 << 30,
-                                     "free_bytes": 1 << 29, "disk_limit": False,
+                                     "free_bytes": 1 << 29, "read_only": False,
+                                     "disk_limit": False,
                                      "simple_quota": False})
         self.assertEqual(j["cgroup"]["path"], "/fake")
         self.assertEqual(j["counts"], {"sandboxes": 1, "spares": 0, "images": 1})

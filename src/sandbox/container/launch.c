@@ -45,6 +45,7 @@
 #include "base/auto.h"
 #include "base/fd.h"
 #include "base/slice.h"
+#include "base/spaces.h"
 #include "sandbox/container/clone.h"
 #include "sandbox/container/network.h"
 #include "sandbox/container/steps.h"
@@ -85,7 +86,7 @@ int step_net(struct launch_ctx *l, struct err *e)
 {
 	int r = l->has_net ? 0 : network_new();
 
-	return r < 0 ? err_set(e, -r, "%s", strerror(-r)) : 0;
+	return r < 0 ? err_spaces(e, -r, CLONE_NEWNET, "make it") : 0;
 }
 
 /* When all ports are open in it: the warden makes sockets of a door there. */
@@ -127,7 +128,9 @@ static int leave_namespaces(struct err *e)
 
 	if (WALL(IPCNS))
 		flags |= CLONE_NEWIPC;
-	return unshare(flags) < 0 ? err_sys(e, "make namespaces") : 0;
+	return unshare(flags) < 0 ? err_spaces(e, errno, (uint64_t)flags,
+					       "make namespaces")
+				  : 0;
 }
 
 int step_basics(struct launch_ctx *l, struct err *e)
@@ -372,7 +375,7 @@ int launch_begin(const struct launch_host *h, const struct launch_spec *s,
 	close(pair[1]);
 	if (out->pid < 0) {
 		close(pair[0]);
-		return err_set(e, -out->pid, "clone: %s", strerror(-out->pid));
+		return err_spaces(e, -out->pid, CLONE_NEWPID, "clone");
 	}
 	out->talk_fd = pair[0];
 	return 0;

@@ -17,6 +17,7 @@
 
 #include "base/auto.h"
 #include "base/fd.h"
+#include "base/spaces.h"
 #include "sandbox/container/clone.h"
 #include "sandbox/container/network.h"
 #include "sandbox/mount.h"
@@ -31,7 +32,7 @@ static const char *const ns_limits[] = {
 	"sys/user/max_cgroup_namespaces", "sys/user/max_time_namespaces",
 };
 
-static int limit_namespaces(int proc_fd)
+static int limit_namespaces(int proc_fd, struct err *e)
 {
 	size_t i;
 	int r;
@@ -39,9 +40,20 @@ static int limit_namespaces(int proc_fd)
 	for (i = 0; i < ARRAY_LEN(ns_limits); i++) {
 		r = knob_write_at(proc_fd, ns_limits[i], "0");
 		if (r < 0)
-			return r;
+			return err_set(e, -r, "write %s: %s", ns_limits[i],
+				       strerror(-r));
 	}
 	return 0;
+}
+
+static int helper_network(int proc_fd, struct err *e)
+{
+	int r = network_new();
+
+	if (r < 0)
+		return err_spaces(e, -r, CLONE_NEWNET, "network namespace");
+	r = network_any_port(proc_fd);
+	return r < 0 ? err_set(e, -r, "open all ports: %s", strerror(-r)) : 0;
 }
 
 /*
@@ -52,40 +64,41 @@ static int limit_namespaces(int proc_fd)
  * sandboxes finding the right one takes milliseconds. It stays open until the
  * helper ends: to take a mount down is to wait for all processors.
  */
-static int helper_steps(const struct cgroup_host *h, const struct part *p)
+static int helper_steps(const struct cgroup_host *h, const struct part *p,
+			struct err *e)
 {
-	struct err e = { 0 };
-	int proc_fd = mount_new("proc", NULL, VIEW_FLAGS, &e), r = proc_fd;
+	int proc_fd = mount_new("proc", NULL, VIEW_FLAGS, e), r;
 
-	if (r >= 0 && p->kind == PART_SANDBOX)
-		r = network_new();
-	if (r >= 0 && p->kind == PART_SANDBOX)
-		r = network_any_port(proc_fd);
-	if (r >= 0)
-		r = cgroup_join(h, p->slot, true);
+	if (proc_fd < 0)
+		return proc_fd;
+	if (p->kind == PART_SANDBOX && helper_network(proc_fd, e) < 0)
+		return -e->code;
+	r = cgroup_join(h, p->slot, true);
 	if (r < 0)
-		return r;
+		return err_set(e, -r, "join cgroups: %s", strerror(-r));
 	if (unshare(CLONE_NEWCGROUP) < 0)
-		return -errno;
+		return err_spaces(e, errno, CLONE_NEWCGROUP,
+				  "cgroup namespace");
 	/* Or its end would have to wait for what the sandbox does. */
 	r = cgroup_leave_quota(h, p->slot);
 	if (r < 0)
-		return r;
+		return err_set(e, -r, "leave the quota: %s", strerror(-r));
 	if (unshare(CLONE_NEWUSER) < 0)
-		return -errno;
+		return err_spaces(e, errno, CLONE_NEWUSER, "user namespace");
 	if (p->kind == PART_WORKER || !WALL(NSLIMIT))
 		return 0;
-	return limit_namespaces(proc_fd);
+	return limit_namespaces(proc_fd, e);
 }
 
 /* Tells how it went, then waits to be let go. */
 static void __attribute__((noreturn))
 helper(const struct cgroup_host *h, const struct part *p, int fd)
 {
-	int r = helper_steps(h, p);
+	struct err e = { 0 };
+	int r = helper_steps(h, p, &e);
 	char c;
 
-	if (write_full(fd, &r, sizeof(r)) < 0 || r < 0)
+	if (write_full(fd, &e, sizeof(e)) < 0 || r < 0)
 		_exit(1);
 	if (read(fd, &c, 1) < 0)
 		_exit(1);
@@ -139,14 +152,14 @@ static int open_spaces(struct part *p, int proc_fd, pid_t pid, struct err *e)
 static int use_helper(struct part *p, int proc_fd, pid_t pid, int pipe_fd,
 		      struct err *e)
 {
-	int status;
+	struct err told;
 
-	if (read_full(pipe_fd, &status, sizeof(status)) !=
-	    (ssize_t)sizeof(status))
+	if (read_full(pipe_fd, &told, sizeof(told)) != (ssize_t)sizeof(told))
 		return err_set(e, EIO, "make namespaces: the helper died");
-	if (status < 0)
-		return err_set(e, -status, "make namespaces: %s",
-			       strerror(-status));
+	if (told.code) {
+		*e = told;
+		return err_wrap(e, "make namespaces");
+	}
 	if (write_maps(p, proc_fd, pid, e) < 0)
 		return -e->code;
 	return open_spaces(p, proc_fd, pid, e);

@@ -15,6 +15,7 @@
 
 #include "base/auto.h"
 #include "base/log.h"
+#include "base/spaces.h"
 #include "sandbox/container/clone.h"
 #include "sandbox/mount.h"
 #include "wire/relay.h"
@@ -169,14 +170,14 @@ pid_t relay_start(const struct relay_spec *s, int *pid_fd, struct err *e)
 	AUTO_CLOSE int group_fd =
 		s->cg->v2 ? cgroup_open_user_group(s->cg, s->slot, e)
 			  : cgroup_open(s->cg, s->slot, e);
+	const uint64_t flags =
+		CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWNS;
 	pid_t pid;
 
 	if (group_fd < 0)
 		return group_fd;
-	pid = clone_into(CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS |
-				 CLONE_NEWNS,
-			 group_fd, pid_fd);
+	pid = clone_into(flags, group_fd, pid_fd);
 	if (pid == 0)
 		child(s);
-	return pid < 0 ? err_set(e, -pid, "clone: %s", strerror(-pid)) : pid;
+	return pid < 0 ? err_spaces(e, -pid, flags, "clone") : pid;
 }
