@@ -24,6 +24,7 @@
 #include "base/auto.h"
 #include "base/fd.h"
 #include "base/slice.h"
+#include "base/spaces.h"
 #include "qemu/track.h"
 #include "sandbox/container/clone.h"
 #include "sandbox/mount.h"
@@ -31,6 +32,8 @@
 #include "sandbox/walls.h"
 #include "seccomp/seccomp.h"
 #include "wire/agent_args.h"
+
+enum { SPACES = CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS };
 
 struct ctx {
 	const struct vm_host *host;
@@ -84,10 +87,13 @@ static int step_spaces(struct ctx *c, struct err *e)
 	if (setns(c->part->netns_fd, CLONE_NEWNET) < 0)
 		return err_sys(e, "enter network namespace");
 	/* Programs and libraries are the host's: seen from a copy. */
-	if (setns(c->host->mnt_fd, CLONE_NEWNS) < 0 ||
-	    unshare(CLONE_NEWNS) < 0 ||
-	    mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
+	if (setns(c->host->mnt_fd, CLONE_NEWNS) < 0)
 		return err_sys(e, "enter mount namespace");
+	if (unshare(CLONE_NEWNS) < 0)
+		return err_spaces(e, errno, CLONE_NEWNS,
+				  "copy mount namespace");
+	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
+		return err_sys(e, "make mounts private");
 	return 0;
 }
 
@@ -383,11 +389,10 @@ int vm_start(const struct vm_host *h, const struct launch_spec *s,
 	out->talk_fd = talk[0];
 	talk_fd = talk[1];
 	c.talk_fd = talk_fd;
-	out->pid = clone_into(CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS,
-			      p->group_fd, &out->pid_fd);
+	out->pid = clone_into(SPACES, p->group_fd, &out->pid_fd);
 	if (out->pid == 0)
 		child(&c);
 	if (out->pid < 0)
-		return err_set(e, -out->pid, "clone: %s", strerror(-out->pid));
+		return err_spaces(e, -out->pid, SPACES, "clone");
 	return 0;
 }
