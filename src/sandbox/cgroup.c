@@ -389,6 +389,22 @@ int cgroup_open_user(const struct cgroup_host *h, unsigned slot, int *into_fd,
 	return *join_fd < 0 ? err_sys(e, "open %s", path) : 0;
 }
 
+int cgroup_populated(const struct cgroup_host *h, unsigned slot)
+{
+	char path[40], text[128];
+	ssize_t n;
+
+	snprintf(path, sizeof(path), "b%u/cgroup.events", slot);
+	n = read_file_at(h->unified_fd, path, text, sizeof(text));
+	if (n == -ENOENT || n == -ENODEV)
+		return 0;
+	if (n < 0)
+		return (int)n;
+	if (strstr(text, "populated 0"))
+		return 0;
+	return strstr(text, "populated 1") ? 1 : -EIO;
+}
+
 int cgroup_kill(const struct cgroup_host *h, unsigned slot, struct err *e)
 {
 	char path[40];
@@ -447,9 +463,11 @@ int cgroup_each(const struct cgroup_host *h, void (*fn)(void *ctx, unsigned),
 		d = fd < 0 ? NULL : fdopendir(fd);
 		if (!d)
 			return err_sys(e, "list cgroups");
-		while ((de = readdir(d)))
+		while (errno = 0, (de = readdir(d)))
 			if (sscanf(de->d_name, "b%u", &slot) == 1)
 				fn(ctx, slot);
+		if (errno)
+			return err_sys(e, "list cgroups");
 	}
 	return 0;
 }

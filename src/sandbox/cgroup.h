@@ -135,6 +135,9 @@ bool cgroup_goes_on(const struct cgroup_host *h, unsigned slot);
 /* Asks the kernel to take back what memory it can; as long as it takes. */
 void cgroup_reclaim(const struct cgroup_fds *f);
 
+/* 1: a process is in its group or below, 0: none is, or the group is gone;
+ * -errno: not known. */
+int cgroup_populated(const struct cgroup_host *h, unsigned slot) MUST_CHECK;
 /* Kills every process of the slot; it may take a moment until all are gone. */
 int cgroup_kill(const struct cgroup_host *h, unsigned slot,
 		struct err *e) MUST_CHECK;
