@@ -25,7 +25,8 @@
 
 #define IDS_FILE "/run/" PRODUCT ".ids"
 
-/* A daemon that was killed lets go when its last child has begun its program. */
+/* A daemon that was killed lets go when its last child has begun its program.
+ */
 enum { WAIT_MS = 1000, STEP_MS = 10, IDS_PER_PLACE = 0x10000 };
 
 static int lock_state_dir(const struct conf *c, struct err *e)

@@ -59,8 +59,8 @@ static int mark_ours(const struct warden *w, struct mark *m, struct err *e)
 /* "" when the group has none. */
 static int mark_read(const struct warden *w, struct mark *m, struct err *e)
 {
-	ssize_t n = fgetxattr(w->cg.unified_fd, MARK, m->text,
-			      sizeof(m->text) - 1);
+	ssize_t n =
+		fgetxattr(w->cg.unified_fd, MARK, m->text, sizeof(m->text) - 1);
 
 	if (n < 0 && errno != ENODATA)
 		return err_sys(e, "read the owner of cgroup %s", w->cg.path);
@@ -81,11 +81,12 @@ static bool same_records(const struct mark *a, const struct mark *b)
 static int refuse_running(const struct warden *w, const struct mark *found,
 			  struct err *e)
 {
-	return err_set(e, EBUSY,
-		       "cgroup %s is in use by another instance, with state_dir "
-		       "%s: give this one its own cgroup, uid_base and "
-		       "uid_count",
-		       w->cg.path, *found->state_dir ? found->state_dir : "?");
+	return err_set(
+		e, EBUSY,
+		"cgroup %s is in use by another instance, with state_dir "
+		"%s: give this one its own cgroup, uid_base and "
+		"uid_count",
+		w->cg.path, *found->state_dir ? found->state_dir : "?");
 }
 
 static int refuse_inside(const struct warden *w, const struct mark *found,

@@ -248,11 +248,12 @@ static int adopt_found(struct survey *f, const struct record *rec, bool strange,
 	if (!strange)
 		return adopt(f->w, rec, pid_fd, e);
 	close(pid_fd);
-	return err_set(e, EINVAL,
-		       "sandbox %s runs with user ids from %u on, which are not "
-		       "those of uid_base and uid_count any more: set them back "
-		       "or remove the sandbox first",
-		       id, rec->base);
+	return err_set(
+		e, EINVAL,
+		"sandbox %s runs with user ids from %u on, which are not "
+		"those of uid_base and uid_count any more: set them back "
+		"or remove the sandbox first",
+		id, rec->base);
 }
 
 static int survey_one(void *ctx, const char *id, struct err *e)
