@@ -65,12 +65,14 @@ static bool is_btrfs(int fd)
 	return fstatfs(fd, &fs) == 0 && fs.f_type == BTRFS_SUPER_MAGIC;
 }
 
-/* fsopen() also loads the module. */
-static bool kernel_has_btrfs(void)
+/* 1 or 0, or -errno: not known. fsopen() also loads the module. */
+static int kernel_has_btrfs(struct err *e)
 {
 	AUTO_CLOSE int fd = fsopen("btrfs", FSOPEN_CLOEXEC);
 
-	return fd >= 0;
+	if (fd >= 0)
+		return 1;
+	return errno == ENODEV ? 0 : err_sys(e, "ask the kernel for btrfs");
 }
 
 static int open_state(const struct conf *c, struct err *e)
@@ -326,12 +328,20 @@ static int no_btrfs(struct err *e)
 		       "pool_driver = dir");
 }
 
-/* 1 or 0, or -errno: a pool that cannot be seen must not get a successor. */
-static int has_dir(int closed_fd, struct err *e)
+/*
+ * No file: is it the directory? 1 or 0, or -errno: not known, and a pool that
+ * cannot be seen must not get a successor.
+ */
+static int wants_dir(int closed_fd, struct err *e)
 {
+	int r;
+
 	if (faccessat(closed_fd, "dir", F_OK, 0) == 0)
 		return 1;
-	return errno == ENOENT ? 0 : err_sys(e, "look for pool.d/dir");
+	if (errno != ENOENT)
+		return err_sys(e, "look for pool.d/dir");
+	r = kernel_has_btrfs(e);
+	return r < 0 ? r : !r;
 }
 
 /* pool = auto: what is there already decides, then what the host can do. */
@@ -340,24 +350,22 @@ static int open_ours(const struct conf *c, int state_fd, int closed_fd,
 {
 	AUTO_CLOSE int file_fd = open_file(c, state_fd, e);
 	AUTO_CLOSE int dir_fd = -1;
-	bool dir = driver_is(c, "dir");
-	int r;
+	int r, dir = driver_is(c, "dir");
 
 	if (file_fd < 0 && file_fd != -ENOENT)
 		return file_fd;
-	if (driver_is(c, "auto") && file_fd < 0) {
-		r = has_dir(closed_fd, e);
-		if (r < 0)
-			return r;
-		dir = r || !kernel_has_btrfs();
-	}
+	if (driver_is(c, "auto") && file_fd < 0)
+		dir = wants_dir(closed_fd, e);
+	if (dir < 0)
+		return dir;
 	*ops = dir ? &store_dir : &store_btrfs;
 	if (dir) {
 		dir_fd = open_closed(closed_fd, "dir", e);
 		return dir_fd < 0 ? dir_fd : mount_dir(c, dir_fd, closed_fd, e);
 	}
-	if (!kernel_has_btrfs())
-		return no_btrfs(e);
+	r = kernel_has_btrfs(e);
+	if (r <= 0)
+		return r < 0 ? r : no_btrfs(e);
 	if (file_fd < 0) {
 		r = make_file(c, state_fd, closed_fd, e);
 		if (r < 0)

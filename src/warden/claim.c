@@ -41,7 +41,10 @@ static void mark_split(struct mark *m)
 	m->state_dir = strchr(m->text, '\n');
 	m->state_dir = m->state_dir ? m->state_dir + 1 : end;
 	m->run_dir = strchr(m->state_dir, '\n');
-	m->run_dir = m->run_dir ? m->run_dir + 1 : end;
+	if (m->run_dir)
+		*m->run_dir++ = '\0';
+	else
+		m->run_dir = end;
 }
 
 static int mark_ours(const struct warden *w, struct mark *m, struct err *e)

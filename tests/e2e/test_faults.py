@@ -11,6 +11,7 @@ import errno
 import http.client
 import os
 import re
+import resource
 import signal
 import struct
 import subprocess
@@ -123,19 +124,35 @@ class Faults(harness.Case):
 
     def start_warden(self, kind, nth, code):
         """Until it is ready or has ended. The calls that it made."""
-        log = f"{self.i.dir}/fault.log"
-        with open(log, "wb") as f:
+        log = self.warden_log([FAULT, "carrel-warden", kind, nth, code])
+        return int(re.search(rf"^{kind}: (\d+) calls", log, re.M)[1])
+
+    def warden_log(self, before=(), look=None, **kw):
+        """Starts the warden, `look`s when it is ready, ends it: its log."""
+        path = f"{self.i.dir}/fault.log"
+        self.i.write_conf()
+        with open(path, "wb") as f:
             p = subprocess.Popen(
-                [FAULT, "carrel-warden", kind, str(nth), str(code),
-                 f"{self.i.bin}/carrel-warden", "--config", self.i.config],
-                stdin=subprocess.DEVNULL, stdout=f, stderr=f,
-                env=self.i.env(), start_new_session=True)
-        wait_for(f"an end, {kind} {nth}",
-                 lambda: p.poll() is not None or " ready " in read(log),
+                [*map(str, before), f"{self.i.bin}/carrel-warden", "--config",
+                 self.i.config], stdin=subprocess.DEVNULL, stdout=f, stderr=f,
+                env=self.i.env(), start_new_session=True, **kw)
+        wait_for(f"{before} is ready or has ended",
+                 lambda: p.poll() is not None or " ready " in read(path),
                  20 * SLOW, step=0.002)
+        if look:
+            look(p.pid)
         p.terminate()
         p.wait(20 * SLOW)
-        return int(re.search(rf"^{kind}: (\d+) calls", read(log), re.M)[1])
+        return read(path)
+
+    def refuses(self, what, *words, **kw):
+        """A start of the warden that ends with these words and loses nothing;
+        once they do not hold any more, it starts."""
+        log = self.warden_log(**kw)
+        self.assertNotIn(" ready ", log)
+        for word in words:
+            self.assertIn(word, log)
+        self.check_host(what)
 
     def test_a_start_of_the_warden_loses_nothing(self):
         calls = {k: self.start_warden(k, 0, 0) for k in KINDS}
@@ -152,6 +169,58 @@ class Faults(harness.Case):
             done += 1
         print(f"# {done} of {len(rounds)} starts", flush=True)
         self.assertGreater(done, 50)
+
+    def test_short_of_descriptors_it_refuses(self):
+        """At whichever descriptor it is: all are adopted, or none is ended."""
+        highest, refused = [], 0
+        self.warden_log(look=lambda pid: highest.append(
+            max(map(int, os.listdir(f"/proc/{pid}/fd")))))
+        for limit in range(highest[0] - 12, highest[0] + 2):
+            log = self.warden_log(preexec_fn=lambda: resource.setrlimit(
+                resource.RLIMIT_NOFILE, (limit, limit)))
+            self.check_host(f"{limit} descriptors")
+            if "ready sandboxes=3" not in log:
+                self.assertIn("Too many open files", log)
+                refused += 1
+        self.assertGreater(refused, 5)
+        self.assertIn("ready sandboxes=3", self.warden_log())
+
+    def test_damaged_record_of_a_living_sandbox(self):
+        path = f"{self.i.run_dir}/box/{self.boxes[1]}/record"
+        with open(path, "rb") as f:
+            good = f.read()
+        self.assertEqual(good[:4], b"BOX\n")
+        try:
+            for name, bad in (("magic", b"XOB\n" + good[4:]),
+                              ("version", good[:4] + b"\xff" + good[5:]),
+                              ("cut", good[:100])):
+                with open(path, "wb") as f:
+                    f.write(bad)
+                self.refuses(name, self.boxes[1], "damaged",
+                             "remove its directory")
+        finally:
+            with open(path, "wb") as f:
+                f.write(good)
+        self.assertIn("ready sandboxes=3", self.warden_log())
+
+    def test_other_user_ids_are_refused(self):
+        base = self.i.conf["uid_base"]
+        self.i.conf["uid_base"] = base + 0x10100
+        try:
+            self.refuses("uid_base", "uid_base", "uid_count")
+        finally:
+            self.i.conf["uid_base"] = base
+        self.assertIn("ready sandboxes=3", self.warden_log())
+
+    def test_other_run_dir_is_refused(self):
+        """Where there are no records of what runs."""
+        run_dir, self.i.conf["run_dir"] = self.i.run_dir, f"{self.i.dir}/other"
+        try:
+            for _ in range(2):
+                self.refuses("run_dir", run_dir, "run_dir back")
+        finally:
+            self.i.conf["run_dir"] = run_dir
+        self.assertIn("ready sandboxes=3", self.warden_log())
 
     # -- the whole daemon
 
@@ -202,6 +271,29 @@ class Faults(harness.Case):
         self.i.start()
         self.assertEqual(self.seen(), self.wanted)
         self.i.end_daemon()
+
+    def test_missing_part_of_the_pool_is_not_an_empty_one(self):
+        """As after an I/O error: the list cannot be read. Rows and files stay,
+        also when it can be read again."""
+        self.i.start()
+        try:
+            for n, part in enumerate(PARTS, 1):
+                where = f"{self.i.pool()}/{part}"
+                os.rename(where, where + ".away")
+                try:
+                    self.i.kill_role("carrel-api")
+                    self.i.wait_ready()
+                    self.check_api(self.seen(), f"{part}/ is missing")
+                finally:
+                    os.rename(where + ".away", where)
+                self.assertEqual(
+                    self.i.log().count("keeping what we know"), n)
+            self.i.kill_role("carrel-api")
+            self.i.wait_ready()
+            self.assertEqual(self.seen(), self.wanted)
+        finally:
+            self.i.end_daemon()
+        self.check_host("a missing part")
 
     def test_a_start_of_the_daemon_loses_nothing(self):
         for role, share in (("carrel-warden", 0.5), ("carrel-api", 0.5)):
