@@ -26,6 +26,7 @@ KINDS = {"open": (errno.EMFILE, errno.EIO), "list": (errno.EIO, errno.ENOMEM),
          "pidfd": (errno.EMFILE, errno.ENOMEM)}
 WARDEN_S = 40  # of all starts of the warden alone, and...
 DAEMON_S = 40  # ...of the whole daemon
+BOXES = 10  # more than the descriptors that a start needs for a moment
 PARTS = ("images", "snap", "vol")
 
 
@@ -41,7 +42,7 @@ class Faults(harness.Case):
     def setUpClass(cls):
         super().setUpClass()
         i = cls.i
-        cls.boxes = [i.create(name=f"s{n}") for n in range(3)]
+        cls.boxes = [i.create(name=f"s{n}") for n in range(BOXES)]
         for box in cls.boxes:
             i.cli("exec", "-d", box, "--", "sleep", "100000", check=0)
         cls.ended = i.create(name="ended", persist=True)
@@ -179,11 +180,11 @@ class Faults(harness.Case):
             log = self.warden_log(preexec_fn=lambda: resource.setrlimit(
                 resource.RLIMIT_NOFILE, (limit, limit)))
             self.check_host(f"{limit} descriptors")
-            if "ready sandboxes=3" not in log:
+            if f"ready sandboxes={BOXES}" not in log:
                 self.assertIn("Too many open files", log)
                 refused += 1
         self.assertGreater(refused, 5)
-        self.assertIn("ready sandboxes=3", self.warden_log())
+        self.assertIn(f"ready sandboxes={BOXES}", self.warden_log())
 
     def test_damaged_record_of_a_living_sandbox(self):
         path = f"{self.i.run_dir}/box/{self.boxes[1]}/record"
@@ -201,7 +202,7 @@ class Faults(harness.Case):
         finally:
             with open(path, "wb") as f:
                 f.write(good)
-        self.assertIn("ready sandboxes=3", self.warden_log())
+        self.assertIn(f"ready sandboxes={BOXES}", self.warden_log())
 
     def test_other_user_ids_are_refused(self):
         base = self.i.conf["uid_base"]
@@ -210,7 +211,7 @@ class Faults(harness.Case):
             self.refuses("uid_base", "uid_base", "uid_count")
         finally:
             self.i.conf["uid_base"] = base
-        self.assertIn("ready sandboxes=3", self.warden_log())
+        self.assertIn(f"ready sandboxes={BOXES}", self.warden_log())
 
     def test_other_run_dir_is_refused(self):
         """Where there are no records of what runs."""
@@ -220,7 +221,7 @@ class Faults(harness.Case):
                 self.refuses("run_dir", run_dir, "run_dir back")
         finally:
             self.i.conf["run_dir"] = run_dir
-        self.assertIn("ready sandboxes=3", self.warden_log())
+        self.assertIn(f"ready sandboxes={BOXES}", self.warden_log())
 
     # -- the whole daemon
 
