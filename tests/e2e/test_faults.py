@@ -1,3 +1,4 @@
+# suite: slow
 """No failed system call makes a start end a sandbox or delete anything.
 
 A population of all that can be lost is made once. Then the warden, and the
@@ -23,9 +24,10 @@ from harness import SLOW, read, wait_for
 FAULT = os.path.join(harness.BUILD, "unit/fault_run")
 KINDS = {"open": (errno.EMFILE, errno.EIO), "list": (errno.EIO, errno.ENOMEM),
          "stat": (errno.EIO, errno.ENOMEM), "read": (errno.EIO, errno.ENOMEM),
-         "pidfd": (errno.EMFILE, errno.ENOMEM)}
+         "pidfd": (errno.EMFILE, errno.ENOMEM),
+         "write": (errno.ENOSPC, errno.EIO)}
 WARDEN_S = 40  # of all starts of the warden alone, and...
-DAEMON_S = 40  # ...of the whole daemon
+DAEMON_S = 30  # ...of the whole daemon
 BOXES = 10  # more than the descriptors that a start needs for a moment
 PARTS = ("images", "snap", "vol")
 
@@ -295,6 +297,25 @@ class Faults(harness.Case):
         finally:
             self.i.end_daemon()
         self.check_host("a missing part")
+
+    def test_kept_disk_whose_row_cannot_be_written(self):
+        """A persistent sandbox ended while no daemon ran, and the api cannot
+        write that down. The disk stays, and the next start has the sandbox."""
+        self.start_daemon("carrel-api", "write", 0, 0)
+        for nth in spread(self.calls + 8)[:10]:
+            self.i.start()
+            box = self.i.create(persist=True)
+            pid = self.pid_of(box)
+            self.i.end_daemon()
+            os.kill(pid, signal.SIGKILL)
+            wait_for("it is dead", lambda: not self.started(pid), 10 * SLOW)
+            self.start_daemon("carrel-api", "write", nth, errno.ENOSPC)
+            self.assertIn(box, self.part("snap"), f"write {nth}")
+            self.i.start()
+            self.assertEqual(self.get(f"/v1/sandboxes/{box}").json["state"],
+                             "suspended", f"write {nth}")
+            self.i.rm(box)
+            self.i.end_daemon()
 
     def test_a_start_of_the_daemon_loses_nothing(self):
         for role, share in (("carrel-warden", 0.5), ("carrel-api", 0.5)):

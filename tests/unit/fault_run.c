@@ -43,7 +43,9 @@ static const struct call {
 	{ "stat", SYS_fstatfs },     { "stat", SYS_faccessat },
 	{ "stat", SYS_faccessat2 },  { "read", SYS_read },
 	{ "read", SYS_pread64 },     { "read", SYS_readlinkat },
-	{ "pidfd", SYS_pidfd_open },
+	{ "pidfd", SYS_pidfd_open }, { "write", SYS_write },
+	{ "write", SYS_pwrite64 },   { "write", SYS_fsync },
+	{ "write", SYS_fdatasync },  { "write", SYS_ftruncate },
 };
 
 struct plan {
