@@ -67,7 +67,7 @@ static int refuse_ids(int fd, const struct conf *c, struct flock *l,
 	char owner[CONF_PATH] = "";
 
 	if (fcntl(fd, F_OFD_GETLK, l) < 0)
-		return err_sys(e, "ask who has the user ids");
+		return err_sys(e, "find the owner of the user ids");
 	if (l->l_type != F_UNLCK && pread(fd, owner, sizeof(owner) - 1,
 					  place_of((uint64_t)l->l_start)) < 0)
 		return err_sys(e, "read " IDS_FILE);

@@ -1,6 +1,6 @@
 /*
- * What an instance owns alone: its state_dir and its range of user ids. Another
- * instance that has either of them ends this one with a sentence that names it.
+ * Exclusive ownership of the state_dir and of the range of user ids. If another
+ * instance has either of them, this one ends with a sentence that names it.
  * The parent control group is claimed by the warden (warden/claim.c).
  */
 #pragma once

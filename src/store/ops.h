@@ -72,8 +72,8 @@ int tree_discard(struct store *s, const char *part, const char *id);
 int tree_next(struct store *s, const char *part, const char *after,
 	      char id[ID_CAP]) MUST_CHECK;
 /*
- * Discards those of part/ for which `keep` says 0. A list that cannot be read,
- * or a -errno of `keep`, is an error: what is not known stays.
+ * Discards the entries of part/ for which `keep` returns 0. An unreadable list
+ * and a -errno of `keep` are errors: an entry stays unless `keep` returned 0.
  */
 int discard_unless(struct store *s, const char *part,
 		   int (*keep)(struct store *s, const char *id),

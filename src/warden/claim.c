@@ -129,7 +129,7 @@ static void look_inside(void *ctx, unsigned slot)
 		refuse_inside(i->w, i->found, slot, i->e);
 }
 
-/* What came from our last warden may hold the lock for a moment more. */
+/* Children of our last warden may hold the lock a moment longer. */
 static int lock(const struct warden *w, bool ours, const struct mark *found,
 		struct err *e)
 {

@@ -99,9 +99,9 @@ static int record_check(const struct record *rec, const char *id)
 }
 
 /*
- * -ENOENT: there was no launch yet, because a launch begins with the record.
- * -EBADMSG: it is damaged, or of another version. -ERANGE: it is whole, but its
- * ids are not those of its slot any more; they would be another sandbox's.
+ * -ENOENT: the launch was cut short before its record was written. -EBADMSG:
+ * the record is damaged, or of another version. -ERANGE: the record is whole,
+ * but its ids are another sandbox's under the present uid_base and uid_count.
  */
 static int record_read(struct warden *w, const char *id, struct record *rec)
 {
@@ -224,7 +224,7 @@ static int adopt(struct warden *w, const struct record *rec, int pid_fd,
 	return 0;
 }
 
-/* What is found at a start, before anything is ended or removed. */
+/* The first half of a start: it ends and removes nothing. */
 struct survey {
 	struct warden *w;
 	char damaged[ID_CAP]; /* a record that says nothing; "": none */
@@ -307,7 +307,7 @@ static int each_run_dir(struct warden *w,
 	return errno ? err_sys(e, "list %s/box", w->conf.run_dir) : 0;
 }
 
-/* The sandbox of a damaged record may be in any group that nobody owns. */
+/* The sandbox of a damaged record may be in any group without an owner. */
 static void look_into_group(void *ctx, unsigned slot)
 {
 	struct survey *f = ctx;

@@ -239,7 +239,7 @@ void templates_open(struct warden *w)
 		return;
 	while ((r = store_template_next(&w->store, s.key, &s)) == 0)
 		take_saved(w, &s);
-	/* Those that are not known are made again when they are needed. */
+	/* A template that is not listed is made again when it is needed. */
 	if (r != -ENOENT)
 		log_err("list the templates: %s", strerror(-r));
 }

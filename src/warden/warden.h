@@ -486,12 +486,12 @@ void apart_release(struct warden *w);
 
 /* record.c */
 int record_write(const struct box *b, struct err *e) MUST_CHECK;
-/* 0 and when it began, in the kernel's ticks; `ending`: it will run no more.
- * -ESRCH: there is no such process. Any other -errno: not known. */
+/* The start time of a process in the kernel's ticks; `ending`: it is exiting.
+ * -ESRCH: the process is gone. Any other -errno: not known. */
 int process_start_time(int proc_fd, pid_t pid, uint64_t *start,
 		       bool *ending) MUST_CHECK;
-/* Adopts what lives, then removes what has ended. An error leaves everything as
- * it is if it is not known what lives. */
+/* Adopts living sandboxes, then removes the leftovers of dead ones. On an error
+ * in the first half nothing was ended or removed. */
 int adopt_all(struct warden *w, struct err *e) MUST_CHECK;
 
 /* worker.c */

@@ -157,7 +157,7 @@ class Faults(harness.Case):
             self.assertIn(word, log)
         self.check_host(what)
 
-    def test_a_start_of_the_warden_loses_nothing(self):
+    def test_warden_start_loses_nothing(self):
         calls = {k: self.start_warden(k, 0, 0) for k in KINDS}
         self.assertGreater(min(calls.values()), 2, calls)
         rounds = [(k, n, codes[n % 2]) for k, codes in KINDS.items()
@@ -173,7 +173,7 @@ class Faults(harness.Case):
         print(f"# {done} of {len(rounds)} starts", flush=True)
         self.assertGreater(done, 50)
 
-    def test_short_of_descriptors_it_refuses(self):
+    def test_warden_short_of_descriptors_refuses_to_start(self):
         """At whichever descriptor it is: all are adopted, or none is ended."""
         highest, refused = [], 0
         self.warden_log(look=lambda pid: highest.append(
@@ -188,7 +188,7 @@ class Faults(harness.Case):
         self.assertGreater(refused, 5)
         self.assertIn(f"ready sandboxes={BOXES}", self.warden_log())
 
-    def test_damaged_record_of_a_living_sandbox(self):
+    def test_damaged_record_of_a_living_sandbox_is_refused(self):
         path = f"{self.i.run_dir}/box/{self.boxes[1]}/record"
         with open(path, "rb") as f:
             good = f.read()
@@ -206,7 +206,7 @@ class Faults(harness.Case):
                 f.write(good)
         self.assertIn(f"ready sandboxes={BOXES}", self.warden_log())
 
-    def test_other_user_ids_are_refused(self):
+    def test_changed_uid_base_is_refused(self):
         base = self.i.conf["uid_base"]
         self.i.conf["uid_base"] = base + 0x10100
         try:
@@ -215,7 +215,7 @@ class Faults(harness.Case):
             self.i.conf["uid_base"] = base
         self.assertIn(f"ready sandboxes={BOXES}", self.warden_log())
 
-    def test_other_run_dir_is_refused(self):
+    def test_changed_run_dir_is_refused(self):
         """Where there are no records of what runs."""
         run_dir, self.i.conf["run_dir"] = self.i.run_dir, f"{self.i.dir}/other"
         try:
@@ -275,7 +275,7 @@ class Faults(harness.Case):
         self.assertEqual(self.seen(), self.wanted)
         self.i.end_daemon()
 
-    def test_missing_part_of_the_pool_is_not_an_empty_one(self):
+    def test_missing_pool_directory_is_not_an_empty_one(self):
         """As after an I/O error: the list cannot be read. Rows and files stay,
         also when it can be read again."""
         self.i.start()
@@ -298,7 +298,7 @@ class Faults(harness.Case):
             self.i.end_daemon()
         self.check_host("a missing part")
 
-    def test_kept_disk_whose_row_cannot_be_written(self):
+    def test_kept_disk_survives_a_failed_row_write(self):
         """A persistent sandbox ended while no daemon ran, and the api cannot
         write that down. The disk stays, and the next start has the sandbox."""
         self.start_daemon("carrel-api", "write", 0, 0)
@@ -317,7 +317,7 @@ class Faults(harness.Case):
             self.i.rm(box)
             self.i.end_daemon()
 
-    def test_a_start_of_the_daemon_loses_nothing(self):
+    def test_daemon_start_loses_nothing(self):
         for role, share in (("carrel-warden", 0.5), ("carrel-api", 0.5)):
             with self.subTest(role=role):
                 self.daemon_rounds(role, DAEMON_S * share)

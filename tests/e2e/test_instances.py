@@ -57,7 +57,7 @@ class Instances(harness.Case):
         self.addCleanup(lock.close)
         return {"uid_base": harness.UID_BASE + slot * harness.UIDS_PER_SLOT}
 
-    def test_same_ids_and_cgroup(self):
+    def test_second_instance_with_the_same_ids_and_cgroup_is_refused(self):
         """Only state_dir, run_dir and port differ."""
         p = self.second()
         self.assertNotEqual(p.wait(20 * SLOW), 0)
@@ -65,7 +65,7 @@ class Instances(harness.Case):
             self.assertIn(word, self.said())
         self.check_alive()
 
-    def test_overlapping_ids(self):
+    def test_second_instance_with_overlapping_ids_is_refused(self):
         for first in (0, 0x10100):
             p = self.second(cgroup=self.i.cgroup + "-2", uid_count=0x20200,
                             uid_base=int(self.i.conf["uid_base"]) + first)
@@ -73,14 +73,14 @@ class Instances(harness.Case):
             self.assertIn(self.i.state_dir + ":", self.said())
         self.check_alive()
 
-    def test_same_state_dir(self):
+    def test_second_instance_with_the_same_state_dir_is_refused(self):
         p = self.second(state_dir=self.i.state_dir, **self.other_ids())
         self.assertNotEqual(p.wait(20 * SLOW), 0)
         for word in (self.i.state_dir, "another instance"):
             self.assertIn(word, self.said())
         self.check_alive()
 
-    def test_same_cgroup(self):
+    def test_second_instance_with_the_same_cgroup_is_refused(self):
         """While the first one runs, and while only its sandboxes do."""
         ids = self.other_ids()
         for stopped in (False, True):

@@ -104,7 +104,7 @@ static bool is_role(const struct plan *p, pid_t pid)
 	return strcmp(name, p->role) == 0;
 }
 
-/* One question; the process may be gone by the time that we read it. */
+/* Answers a notification; its process may have died meanwhile. */
 static void answer(struct plan *p, int fd)
 {
 	struct seccomp_notif q = { 0 };
