@@ -100,7 +100,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 		return 0;
 	if (data[0] & 2) {
 		put_file("7/stat", data + 1, n - 1);
-		(void)process_start_time(top_fd, 7, &start, &ending);
+		(void)!process_start_time(top_fd, 7, &start, &ending);
 		return 0;
 	}
 	if (!(data[0] & 1) && n - 1 > sizeof(struct record))
