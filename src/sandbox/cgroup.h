@@ -135,9 +135,6 @@ bool cgroup_goes_on(const struct cgroup_host *h, unsigned slot);
 /* Asks the kernel to take back what memory it can; as long as it takes. */
 void cgroup_reclaim(const struct cgroup_fds *f);
 
-/* 1: a process is in its group or below, 0: none is, or the group is gone;
- * -errno: not known. */
-int cgroup_populated(const struct cgroup_host *h, unsigned slot) MUST_CHECK;
 /* Kills every process of the slot; it may take a moment until all are gone. */
 int cgroup_kill(const struct cgroup_host *h, unsigned slot,
 		struct err *e) MUST_CHECK;
@@ -146,6 +143,13 @@ int cgroup_remove(const struct cgroup_host *h, unsigned slot) MUST_CHECK;
 /* Slots that have a group, in no order: calls `fn` for each. */
 int cgroup_each(const struct cgroup_host *h, void (*fn)(void *ctx, unsigned),
 		void *ctx, struct err *e) MUST_CHECK;
+/*
+ * Looks for a process in a group whose slot is not marked in `owned`: 1 and the
+ * slot, 0 when there is none, or -errno when that is not known.
+ */
+int cgroup_find_populated(const struct cgroup_host *h,
+			  const unsigned char *owned, unsigned n_owned,
+			  unsigned *slot, struct err *e) MUST_CHECK;
 void cgroup_use(const struct cgroup_host *h, unsigned slot,
 		struct sandbox_use *u);
 uint64_t cgroup_cpu_us(const struct cgroup_host *h, unsigned slot);

@@ -108,30 +108,20 @@ static int refuse_inside(const struct warden *w, const struct mark *found,
 		       w->cg.path, slot, w->conf.run_dir, found->run_dir);
 }
 
-struct inside {
-	const struct warden *w;
-	const struct mark *found;
-	struct err *e;
-};
-
-static void look_inside(void *ctx, unsigned slot)
+/* Without a mark the group is new, or from before there were marks. */
+static int check_inside(const struct warden *w, const struct mark *found,
+			struct err *e)
 {
-	const struct inside *i = ctx;
-	int r;
+	unsigned slot;
+	int r = *found->text ? cgroup_find_populated(&w->cg, NULL, 0, &slot, e)
+			     : 0;
 
-	if (i->e->code)
-		return;
-	r = cgroup_populated(&i->w->cg, slot);
-	if (r < 0)
-		err_set(i->e, -r, "look into cgroup %s/b%u: %s", i->w->cg.path,
-			slot, strerror(-r));
-	else if (r > 0)
-		refuse_inside(i->w, i->found, slot, i->e);
+	return r > 0 ? refuse_inside(w, found, slot, e) : r;
 }
 
 /* Children of our last warden may hold the lock a moment longer. */
-static int lock(const struct warden *w, bool ours, const struct mark *found,
-		struct err *e)
+static int lock_group(const struct warden *w, bool ours,
+		      const struct mark *found, struct err *e)
 {
 	if (flock(w->cg.unified_fd, LOCK_EX | LOCK_NB) == 0)
 		return 0;
@@ -145,17 +135,14 @@ static int lock(const struct warden *w, bool ours, const struct mark *found,
 int claim_groups(const struct warden *w, struct err *e)
 {
 	struct mark found, own;
-	struct inside inside = { w, &found, e };
-	bool ours;
 
-	if (mark_ours(w, &own, e) < 0 || mark_read(w, &found, e) < 0)
+	if (mark_ours(w, &own, e) < 0 || mark_read(w, &found, e) < 0 ||
+	    lock_group(w, same_records(&found, &own), &found, e) < 0)
 		return -e->code;
-	ours = same_records(&found, &own);
-	if (lock(w, ours, &found, e) < 0)
+	/* Again: another warden may have had the group meanwhile. */
+	if (mark_read(w, &found, e) < 0)
 		return -e->code;
-	/* Without a mark the group is new, or from before there were marks. */
-	if (!ours && *found.text &&
-	    (cgroup_each(&w->cg, look_inside, &inside, e) < 0 || e->code))
+	if (!same_records(&found, &own) && check_inside(w, &found, e) < 0)
 		return -e->code;
 	if (fsetxattr(w->cg.unified_fd, MARK, own.text, strlen(own.text), 0) <
 	    0)

@@ -227,8 +227,7 @@ static int adopt(struct warden *w, const struct record *rec, int pid_fd,
 /* The first half of a start: it ends and removes nothing. */
 struct survey {
 	struct warden *w;
-	char damaged[ID_CAP]; /* a record that says nothing; "": none */
-	struct err *e;        /* of the first group that says no */
+	char damaged[ID_CAP]; /* of a record that is; "": none */
 };
 
 static int adopt_found(struct survey *f, const struct record *rec, bool strange,
@@ -307,45 +306,39 @@ static int each_run_dir(struct warden *w,
 	return errno ? err_sys(e, "list %s/box", w->conf.run_dir) : 0;
 }
 
-/* The sandbox of a damaged record may be in any group without an owner. */
-static void look_into_group(void *ctx, unsigned slot)
+/* Its sandbox may be in any group without an owner. */
+static int check_damaged(struct warden *w, const char *id, struct err *e)
 {
-	struct survey *f = ctx;
-	int r;
+	unsigned slot;
+	int r = cgroup_find_populated(&w->cg, w->slot_used, w->n_slots, &slot,
+				      e);
 
-	if (f->e->code || (slot < f->w->n_slots && f->w->slot_used[slot]))
-		return;
-	r = cgroup_populated(&f->w->cg, slot);
-	if (r < 0)
-		err_set(f->e, -r, "look into cgroup %s/b%u: %s", f->w->cg.path,
-			slot, strerror(-r));
-	else if (r > 0)
-		err_set(f->e, EBADMSG,
-			"%s/box/%s/record is damaged or of another version, "
-			"and its processes seem to run in cgroup %s/b%u: put "
-			"it back, or remove its directory to end the sandbox",
-			f->w->conf.run_dir, f->damaged, f->w->cg.path, slot);
+	if (r > 0)
+		return err_set(e, EBADMSG,
+			       "%s/box/%s/record is damaged or of another "
+			       "version, and its processes seem to run in "
+			       "cgroup %s/b%u: put it back, or remove its "
+			       "directory to end the sandbox",
+			       w->conf.run_dir, id, w->cg.path, slot);
+	if (r == 0)
+		log_err("sandbox=%s its record is damaged, and none of its "
+			"processes is left",
+			id);
+	return r;
 }
 
 /*
- * Adopts what lives. Success means that all other run directories are of
+ * Adopts living sandboxes. Success means that all other run directories are of
  * sandboxes that have certainly ended: everything that ends or removes
  * something comes after this.
  */
 static int adopt_living(struct warden *w, struct err *e)
 {
-	struct survey f = { .w = w, .e = e };
+	struct survey f = { .w = w };
 
 	if (each_run_dir(w, survey_one, &f, e) < 0)
 		return -e->code;
-	if (!*f.damaged)
-		return 0;
-	if (cgroup_each(&w->cg, look_into_group, &f, e) < 0 || e->code)
-		return -e->code;
-	log_err("sandbox=%s its record is damaged, and none of its processes "
-		"is left",
-		f.damaged);
-	return 0;
+	return *f.damaged ? check_damaged(w, f.damaged, e) : 0;
 }
 
 struct group_scan {
