@@ -13,7 +13,7 @@ class Instances(harness.Case):
         super().setUp()
         self.box = self.i.create()
         self.i.cli("exec", "-d", self.box, "--", "sleep", "100000", check=0)
-        self.pids = set(self.i.box_pids())
+        self.pids = wait_for("it sleeps", self.sleepers, 10 * SLOW)
 
     def tearDown(self):
         if self.i.daemon.poll() is not None:
@@ -40,12 +40,16 @@ class Instances(harness.Case):
             p.terminate()
             p.wait(20 * SLOW)
 
+    def sleepers(self):
+        return [p for p in self.i.box_pids()
+                if read(f"/proc/{p}/comm", "") == "sleep\n"]
+
     def said(self):
         return read(f"{self.i.dir}/second.log")
 
     def check_alive(self):
         """Before anything is done to the daemon, and after."""
-        self.assertLessEqual(self.pids, set(self.i.box_pids()))
+        self.assertEqual(self.sleepers(), self.pids)
         if self.i.daemon.poll() is not None:
             self.i.start()
         self.assertEqual(self.i.ids(), [self.box])
