@@ -59,7 +59,7 @@ class Faults(harness.Case):
         cls.wanted = cls.seen()
         i.end_daemon()
         cls.disks = {p: cls.part(p) for p in PARTS}
-        cls.pids = {p: cls.started(p) for p in i.box_pids()}
+        cls.pids = wait_for("all sleep", cls.sleepers, 10 * SLOW)
 
     @classmethod
     def tearDownClass(cls):
@@ -74,6 +74,13 @@ class Faults(harness.Case):
     def pid_of(cls, box):
         with open(f"{cls.i.run_dir}/box/{box}/record", "rb") as f:
             return struct.unpack_from("<i", f.read(20), 16)[0]
+
+    @classmethod
+    def sleepers(cls):
+        """A process of each sandbox, with its start time; or None yet."""
+        pids = [p for p in cls.i.box_pids()
+                if read(f"/proc/{p}/comm", "") == "sleep\n"]
+        return {p: cls.started(p) for p in pids} if len(pids) == BOXES else None
 
     @classmethod
     def part(cls, name):
