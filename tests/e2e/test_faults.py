@@ -25,8 +25,9 @@ FAULT = os.path.join(harness.BUILD, "unit/fault_run")
 KINDS = {"open": (errno.EMFILE, errno.EIO), "list": (errno.EIO, errno.ENOMEM),
          "stat": (errno.EIO, errno.ENOMEM), "read": (errno.EIO, errno.ENOMEM),
          "pidfd": (errno.EMFILE, errno.ENOMEM),
-         "write": (errno.ENOSPC, errno.EIO)}
-WARDEN_S = 40  # of all starts of the warden alone, and...
+         "write": (errno.ENOSPC, errno.EIO),
+         "change": (errno.EROFS, errno.EIO), "ask": (errno.EIO, errno.ENOMEM)}
+WARDEN_S = 60  # of all starts of the warden alone, and...
 DAEMON_S = 30  # ...of the whole daemon
 BOXES = 10  # more than the descriptors that a start needs for a moment
 PARTS = ("images", "snap", "vol")

@@ -46,6 +46,11 @@ static const struct call {
 	{ "pidfd", SYS_pidfd_open }, { "write", SYS_write },
 	{ "write", SYS_pwrite64 },   { "write", SYS_fsync },
 	{ "write", SYS_fdatasync },  { "write", SYS_ftruncate },
+	{ "change", SYS_renameat2 }, { "change", SYS_renameat },
+	{ "change", SYS_unlinkat },  { "change", SYS_mkdirat },
+	{ "change", SYS_symlinkat }, { "change", SYS_fsetxattr },
+	{ "ask", SYS_ioctl },        { "ask", SYS_flock },
+	{ "ask", SYS_fgetxattr },
 };
 
 struct plan {
