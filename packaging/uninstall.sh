@@ -45,6 +45,8 @@ purge_live() {
 		losetup -d "$dev" 2>/dev/null || true # autoclear may be faster
 	done
 	rm -rf --one-file-system "$state" "$run"
+	# The locks of other instances are in it.
+	grep -qsx carreld /proc/[0-9]*/comm || rm -f /run/carrel.ids
 	for root in /sys/fs/cgroup /sys/fs/cgroup/*; do
 		[ -d "$root/carrel" ] || continue
 		find "$root/carrel" -depth -type d -exec rmdir {} \;

@@ -305,12 +305,12 @@ static int sweep(struct api *a, struct err *e)
 	if (!d)
 		return err_sys(e, "list the drive");
 	take_fd(&fd);
-	while ((de = readdir(d)))
+	while (errno = 0, (de = readdir(d)))
 		if (de->d_name[0] != '.' && !is_wanted(a, de->d_name) &&
 		    unlinkat(a->drive.dir_fd, de->d_name, 0) < 0)
 			log_warn("drive: %.100s not removed: %m, ignoring",
 				 de->d_name);
-	return 0;
+	return errno ? err_sys(e, "list the drive") : 0;
 }
 
 int drive_start(struct api *a, struct err *e)

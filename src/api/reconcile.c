@@ -289,10 +289,12 @@ static bool keeps_disk(struct sandbox *s, const struct sandbox_use *last,
 		return false;
 	if (*s->reason) /* it was given up */
 		why = s->reason;
-	if (box_keep_disk(s, why, last, &e) == 0)
-		return true;
-	log_err("sandbox=%s %s, its disk is lost", s->id, e.msg);
-	return false;
+	/* The row stays, and the next reconciliation finds the disk. */
+	if (box_keep_disk(s, why, last, &e) < 0)
+		log_err("sandbox=%s has ended, and that could not be written "
+			"down: %s; its disk is kept, trying again later",
+			s->id, e.msg);
+	return true;
 }
 
 void reconcile_ended(void *ctx, const struct last_use *last,

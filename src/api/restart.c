@@ -433,9 +433,14 @@ int box_keep_disk(struct sandbox *s, const char *why,
 		snapshot_revive(disk);
 	else
 		disk = snapshot_new(s->api, s->id, SNAPSHOT_DISK);
+	disk->seen = s->api->reconcile.round;
 	snapshot_describe(disk, s);
-	snapshot_hold(disk);
+	/* Without a row nothing refers to it: the hold keeps it from removal
+	 * until one can be written. */
+	if (!disk->rowless)
+		snapshot_hold(disk);
 	r = write_row(s, disk->id, s->base, disk, e);
+	disk->rowless = r < 0;
 	if (r == 0) {
 		log_info("sandbox=%s %s, its disk is kept", s->id, why);
 		audit_add(s->api,
@@ -448,8 +453,8 @@ int box_keep_disk(struct sandbox *s, const char *why,
 		restart_abort(s);
 		meter_stop(s, last);
 		now_suspended(s, NULL);
+		snapshot_release(disk);
 	}
-	snapshot_release(disk);
 	return r;
 }
 

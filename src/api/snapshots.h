@@ -67,6 +67,7 @@ struct snapshot {
 	unsigned n_boxes, n_snapshots;
 	bool removing;
 	bool has_row;
+	bool rowless; /* a kept disk whose row could not be written: held */
 	/* While it is taken. */
 	bool taking;
 	struct sandbox *box; /* NULL: gone meanwhile */

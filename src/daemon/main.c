@@ -30,6 +30,7 @@
 #include "base/privs.h"
 #include "base/product.h"
 #include "base/slice.h"
+#include "daemon/own.h"
 
 enum {
 	PAUSE_MIN_MS = 50,
@@ -373,6 +374,8 @@ int main(int argc, char **argv)
 	if (background)
 		go_background(&c);
 	lock_run_dir(&c);
+	if (own_take(&c, &e) < 0)
+		die("%s", e.msg);
 	forget_errors(&c);
 	if (privs_limit(CAPS, &e) < 0)
 		die("%s", e.msg);

@@ -87,9 +87,9 @@ static int count_keys(int dir_fd, unsigned *n, struct err *e)
 		return -e->code;
 	}
 	*n = 0;
-	while ((x = readdir(d)))
+	while (errno = 0, (x = readdir(d)))
 		*n += is_keys(x->d_name);
-	return 0;
+	return errno ? err_sys(e, "list the vault") : 0;
 }
 
 /* --- the vault's key --- */

@@ -161,6 +161,8 @@ static int open_v1(struct cgroup_host *h, size_t i, struct err *e)
 
 	snprintf(path, sizeof(path), CGROUP_ROOT "/%s", v1_table[i].name);
 	root_fd = cgroup_dir(AT_FDCWD, path);
+	if (root_fd < 0 && errno != ENOENT)
+		return err_sys(e, "open %s", path);
 	if (root_fd < 0 && v1_table[i].needed)
 		return err_set(e, ENOTSUP,
 			       "no cgroup controller '%s' (looked at %s); "
@@ -179,8 +181,8 @@ static int open_v1(struct cgroup_host *h, size_t i, struct err *e)
 }
 
 /* systemd's delegated unit when there is one, else a group of our own. */
-static void choose_parent(struct cgroup_host *h, const struct conf *c,
-			  int root_fd)
+static int choose_parent(struct cgroup_host *h, const struct conf *c,
+			 int root_fd, struct err *e)
 {
 	static const char unit[] = "/system.slice/carrel-box.service";
 
@@ -188,8 +190,11 @@ static void choose_parent(struct cgroup_host *h, const struct conf *c,
 		snprintf(h->path, sizeof(h->path), "%s", c->cgroup);
 	else if (faccessat(root_fd, unit + 1, F_OK, 0) == 0)
 		snprintf(h->path, sizeof(h->path), "%s", unit);
-	else
+	else if (errno == ENOENT)
 		snprintf(h->path, sizeof(h->path), "/carrel");
+	else
+		return err_sys(e, "look for cgroup %s", unit);
+	return 0;
 }
 
 int cgroup_host_open(struct cgroup_host *h, const struct conf *c, struct err *e)
@@ -211,7 +216,8 @@ int cgroup_host_open(struct cgroup_host *h, const struct conf *c, struct err *e)
 		if (root_fd < 0)
 			return err_wrap(e, "unified cgroup tree");
 	}
-	choose_parent(h, c, root_fd);
+	if (choose_parent(h, c, root_fd, e) < 0)
+		return -e->code;
 	h->unified_fd = make_parent(root_fd, h->path, h->v2, false, e);
 	if (h->unified_fd < 0)
 		return -e->code;
@@ -447,11 +453,67 @@ int cgroup_each(const struct cgroup_host *h, void (*fn)(void *ctx, unsigned),
 		d = fd < 0 ? NULL : fdopendir(fd);
 		if (!d)
 			return err_sys(e, "list cgroups");
-		while ((de = readdir(d)))
+		while (errno = 0, (de = readdir(d)))
 			if (sscanf(de->d_name, "b%u", &slot) == 1)
 				fn(ctx, slot);
+		if (errno)
+			return err_sys(e, "list cgroups");
 	}
 	return 0;
+}
+
+/* 1 or 0, or -errno. A group that is gone has nobody in it. */
+static int is_populated(const struct cgroup_host *h, unsigned slot)
+{
+	char path[40], text[128];
+	ssize_t n;
+
+	snprintf(path, sizeof(path), "b%u/cgroup.events", slot);
+	n = read_file_at(h->unified_fd, path, text, sizeof(text));
+	if (n == -ENOENT || n == -ENODEV)
+		return 0;
+	if (n < 0)
+		return (int)n;
+	if (strstr(text, "populated 0"))
+		return 0;
+	return strstr(text, "populated 1") ? 1 : -EIO;
+}
+
+struct search {
+	const struct cgroup_host *h;
+	const unsigned char *owned;
+	unsigned n_owned, slot;
+	bool found;
+	struct err *e;
+};
+
+static void search_one(void *ctx, unsigned slot)
+{
+	struct search *s = ctx;
+	int r;
+
+	if (s->found || s->e->code || (slot < s->n_owned && s->owned[slot]))
+		return;
+	r = is_populated(s->h, slot);
+	if (r < 0)
+		err_set(s->e, -r, "look into cgroup %s/b%u: %s", s->h->path,
+			slot, strerror(-r));
+	s->found = r > 0;
+	s->slot = slot;
+}
+
+int cgroup_find_populated(const struct cgroup_host *h,
+			  const unsigned char *owned, unsigned n_owned,
+			  unsigned *slot, struct err *e)
+{
+	struct search s = {
+		.h = h, .owned = owned, .n_owned = n_owned, .e = e
+	};
+
+	if (cgroup_each(h, search_one, &s, e) < 0 || e->code)
+		return -e->code;
+	*slot = s.slot;
+	return s.found;
 }
 
 /* Of a row that is viewed; cpuacct may be a part of cpu's hierarchy. */

@@ -152,6 +152,13 @@ int cgroup_remove(const struct cgroup_host *h, unsigned slot) MUST_CHECK;
 /* Slots that have a group, in no order: calls `fn` for each. */
 int cgroup_each(const struct cgroup_host *h, void (*fn)(void *ctx, unsigned),
 		void *ctx, struct err *e) MUST_CHECK;
+/*
+ * Looks for a process in a group whose slot is not marked in `owned`: 1 and the
+ * slot, 0 when there is none, or -errno when that is not known.
+ */
+int cgroup_find_populated(const struct cgroup_host *h,
+			  const unsigned char *owned, unsigned n_owned,
+			  unsigned *slot, struct err *e) MUST_CHECK;
 void cgroup_use(const struct cgroup_host *h, unsigned slot,
 		struct sandbox_use *u);
 uint64_t cgroup_cpu_us(const struct cgroup_host *h, unsigned slot);

@@ -76,32 +76,29 @@ static int read_bytes(struct store *s, const char *id, uint64_t *bytes)
 	return r < 0 ? r : parse_u64(text, UINT64_MAX, bytes);
 }
 
-/* Without the note its making was cut off. */
+/* A volume without the note: its creation was cut short. */
 int store_attached_next(struct store *s, const char *after, char id[ID_CAP],
 			uint64_t *bytes)
 {
-	int r;
+	int r, noted = 0;
 
 	do {
 		r = tree_next(s, part, after, id);
 		after = id;
-	} while (r == 0 && read_bytes(s, id, bytes) < 0);
-	return r;
+	} while (r == 0 && (noted = read_bytes(s, id, bytes)) == -ENOENT);
+	return r < 0 ? r : noted;
+}
+
+/* 1 or 0, or -errno: whether it has its note is not known. */
+static int has_note(struct store *s, const char *id)
+{
+	uint64_t bytes;
+	int r = read_bytes(s, id, &bytes);
+
+	return r == 0 ? 1 : r == -ENOENT ? 0 : r;
 }
 
 int store_attached_clear(struct store *s, struct err *e)
 {
-	char id[ID_CAP] = "";
-	uint64_t bytes;
-	int r;
-
-	while ((r = tree_next(s, part, id, id)) == 0) {
-		r = read_bytes(s, id, &bytes) == 0 ? 0
-						   : tree_discard(s, part, id);
-		if (r < 0)
-			break;
-	}
-	if (r != -ENOENT)
-		return err_set(e, -r, "clear vol/: %s", strerror(-r));
-	return 0;
+	return discard_unless(s, part, has_note, e);
 }

@@ -95,8 +95,10 @@ int store_copy_clear(struct store *s, struct err *e)
 	if (!dir)
 		return err_sys(e, "open copy/");
 	take_fd(&fd);
-	while (r == 0 && (d = readdir(dir)) != NULL)
+	while (r == 0 && (errno = 0, d = readdir(dir)) != NULL)
 		if (d->d_name[0] != '.' && strlen(d->d_name) < NAME)
 			r = tree_discard(s, part, d->d_name);
+	if (r == 0 && errno)
+		r = -errno;
 	return r < 0 ? err_set(e, -r, "clear copy/: %s", strerror(-r)) : 0;
 }

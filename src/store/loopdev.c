@@ -19,17 +19,27 @@ static dev_t kernel_dev(uint64_t d)
 		       (unsigned)((d & 0xff) | ((d >> 12) & 0xfff00)));
 }
 
+/* Not attached, not there, or not for us: then it was never ours. */
+static bool is_no_device(int code)
+{
+	return code == ENXIO || code == ENOENT || code == ENODEV ||
+	       code == EACCES || code == EPERM;
+}
+
 /*
+ * 1 or 0, or -errno: not known, which must not pass for a no, because a second
+ * device on the file would destroy the file system.
  * By inode, not by the name that sysfs shows: names change with renames and
  * with the reader's root.
  */
-static bool backed_by(const char *path, const struct stat *file)
+static int backed_by(const char *path, const struct stat *file)
 {
 	AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	struct loop_info64 info;
 
-	return fd >= 0 && ioctl(fd, LOOP_GET_STATUS64, &info) == 0 &&
-	       info.lo_inode == file->st_ino &&
+	if (fd < 0 || ioctl(fd, LOOP_GET_STATUS64, &info) < 0)
+		return is_no_device(errno) ? 0 : -errno;
+	return info.lo_inode == file->st_ino &&
 	       kernel_dev(info.lo_device) == file->st_dev;
 }
 
@@ -39,18 +49,20 @@ int loopdev_find(int file_fd, char path[LOOPDEV_PATH])
 	struct dirent *d;
 	struct stat file;
 	uint64_t n;
+	int r;
 
 	if (!dev || fstat(file_fd, &file) < 0)
 		return -errno;
-	while ((d = readdir(dev)) != NULL) {
+	while (errno = 0, (d = readdir(dev)) != NULL) {
 		if (!str_starts(d->d_name, "loop") ||
 		    parse_u64(d->d_name + 4, 1 << 20, &n) < 0)
 			continue;
 		snprintf(path, LOOPDEV_PATH, "/dev/loop%u", (unsigned)n);
-		if (backed_by(path, &file))
-			return 0;
+		r = backed_by(path, &file);
+		if (r != 0)
+			return r < 0 ? r : 0;
 	}
-	return -ENOENT;
+	return errno ? -errno : -ENOENT;
 }
 
 static int configure(int file_fd, const char *path)

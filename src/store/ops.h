@@ -67,9 +67,17 @@ int tree_open(struct store *s, const char *part, const char *id, int flags,
 	      struct err *e) MUST_CHECK;
 /* A rename into trash/: 0 or -errno. */
 int tree_discard(struct store *s, const char *part, const char *id);
-/* Smallest valid id above `after`: 0 or -ENOENT. */
+/* Smallest valid id above `after`: 0, or -ENOENT when the whole directory was
+ * read and has none. Any other -errno means that the list is not known. */
 int tree_next(struct store *s, const char *part, const char *after,
 	      char id[ID_CAP]) MUST_CHECK;
+/*
+ * Discards the entries of part/ for which `keep` returns 0. An unreadable list
+ * and a -errno of `keep` are errors: an entry stays unless `keep` returned 0.
+ */
+int discard_unless(struct store *s, const char *part,
+		   int (*keep)(struct store *s, const char *id),
+		   struct err *e) MUST_CHECK;
 /* Empties work/ of dir_fd/tree, a copy of the volume of a sandbox that ran. */
 int tree_fresh_work(struct store *s, int dir_fd, struct err *e) MUST_CHECK;
 /* ENOSPC when the pool is too full; else what may still be used. */

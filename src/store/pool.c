@@ -65,12 +65,14 @@ static bool is_btrfs(int fd)
 	return fstatfs(fd, &fs) == 0 && fs.f_type == BTRFS_SUPER_MAGIC;
 }
 
-/* fsopen() also loads the module. */
-static bool kernel_has_btrfs(void)
+/* 1 or 0, or -errno: not known. fsopen() also loads the module. */
+static int kernel_has_btrfs(struct err *e)
 {
 	AUTO_CLOSE int fd = fsopen("btrfs", FSOPEN_CLOEXEC);
 
-	return fd >= 0;
+	if (fd >= 0)
+		return 1;
+	return errno == ENODEV ? 0 : err_sys(e, "ask the kernel for btrfs");
 }
 
 static int open_state(const struct conf *c, struct err *e)
@@ -207,12 +209,14 @@ static int on_device(int fd, const char *dev)
 	       S_ISBLK(a.st_mode) && a.st_rdev == b.st_rdev;
 }
 
-static bool is_mount_root(int dir_fd, const char *name)
+/* 1 or 0, or -errno: not known. */
+static int is_mount_root(int dir_fd, const char *name, struct err *e)
 {
 	struct statx st;
 
-	return statx(dir_fd, name, AT_SYMLINK_NOFOLLOW, STATX_TYPE, &st) == 0 &&
-	       (st.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0;
+	if (statx(dir_fd, name, AT_SYMLINK_NOFOLLOW, STATX_TYPE, &st) == 0)
+		return (st.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0;
+	return err_sys(e, "look for a mount at %s", name);
 }
 
 static int mount_device(const struct conf *c, const char *dev, struct err *e)
@@ -267,11 +271,11 @@ static int mount_file(const struct conf *c, int file_fd, int closed_fd,
 		if (dev_fd < 0)
 			return dev_fd;
 	}
-	if (!is_mount_root(closed_fd, "mnt")) {
+	r = is_mount_root(closed_fd, "mnt", e);
+	if (r == 0)
 		r = mount_device(c, dev, e);
-		if (r < 0)
-			return r;
-	}
+	if (r < 0)
+		return r;
 	fd = open_mounted(c, closed_fd, e);
 	if (fd < 0)
 		return fd;
@@ -292,8 +296,11 @@ static int mount_dir(const struct conf *c, int dir_fd, int closed_fd,
 	};
 	AUTO_CLOSE int tree_fd = -1, fd = -1;
 	struct stat a, b;
+	int r = is_mount_root(closed_fd, "mnt", e);
 
-	if (!is_mount_root(closed_fd, "mnt")) {
+	if (r < 0)
+		return r;
+	if (r == 0) {
 		tree_fd = open_tree(dir_fd, "",
 				    AT_EMPTY_PATH | OPEN_TREE_CLONE |
 					    OPEN_TREE_CLOEXEC);
@@ -321,27 +328,44 @@ static int no_btrfs(struct err *e)
 		       "pool_driver = dir");
 }
 
+/*
+ * No file: is it the directory? 1 or 0, or -errno: not known, and a pool that
+ * cannot be seen must not get a successor.
+ */
+static int wants_dir(int closed_fd, struct err *e)
+{
+	int r;
+
+	if (faccessat(closed_fd, "dir", F_OK, 0) == 0)
+		return 1;
+	if (errno != ENOENT)
+		return err_sys(e, "look for pool.d/dir");
+	r = kernel_has_btrfs(e);
+	return r < 0 ? r : !r;
+}
+
 /* pool = auto: what is there already decides, then what the host can do. */
 static int open_ours(const struct conf *c, int state_fd, int closed_fd,
 		     const struct store_ops **ops, struct err *e)
 {
 	AUTO_CLOSE int file_fd = open_file(c, state_fd, e);
 	AUTO_CLOSE int dir_fd = -1;
-	bool dir = driver_is(c, "dir");
-	int r;
+	int r, dir = driver_is(c, "dir");
 
 	if (file_fd < 0 && file_fd != -ENOENT)
 		return file_fd;
 	if (driver_is(c, "auto") && file_fd < 0)
-		dir = faccessat(closed_fd, "dir", F_OK, 0) == 0 ||
-		      !kernel_has_btrfs();
+		dir = wants_dir(closed_fd, e);
+	if (dir < 0)
+		return dir;
 	*ops = dir ? &store_dir : &store_btrfs;
 	if (dir) {
 		dir_fd = open_closed(closed_fd, "dir", e);
 		return dir_fd < 0 ? dir_fd : mount_dir(c, dir_fd, closed_fd, e);
 	}
-	if (!kernel_has_btrfs())
-		return no_btrfs(e);
+	r = kernel_has_btrfs(e);
+	if (r <= 0)
+		return r < 0 ? r : no_btrfs(e);
 	if (file_fd < 0) {
 		r = make_file(c, state_fd, closed_fd, e);
 		if (r < 0)
@@ -398,10 +422,14 @@ int pool_open(const struct conf *c, const struct store_ops **ops, struct err *e)
 int pool_close(const struct conf *c, struct err *e)
 {
 	char path[CONF_PATH + 16];
+	int r;
 
 	snprintf(path, sizeof(path), "%s/%s/mnt", c->state_dir, closed);
-	if (!is_mount_root(AT_FDCWD, path))
-		return 0;
+	r = is_mount_root(AT_FDCWD, path, e);
+	if (r == -ENOENT)
+		err_clear(e);
+	if (r <= 0)
+		return r == -ENOENT ? 0 : r;
 	if (umount2(path, UMOUNT_NOFOLLOW) < 0)
 		return err_sys(e, "unmount %s (is the daemon still running?)",
 			       path);
@@ -416,7 +444,7 @@ static bool in_use(int file_fd)
 	int tries;
 
 	for (tries = 0; tries < 50; tries++) {
-		if (loopdev_find(file_fd, dev) < 0)
+		if (loopdev_find(file_fd, dev) == -ENOENT)
 			return false;
 		nanosleep(&pause, NULL);
 	}

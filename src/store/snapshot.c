@@ -81,40 +81,31 @@ int store_snapshot_discard(struct store *s, const char *id, struct err *e)
 	return 0;
 }
 
-static bool complete(struct store *s, const char *id)
+/* 1 or 0, or -errno: whether it has a tree is not known. */
+static int has_tree(struct store *s, const char *id)
 {
 	struct err none = { 0 };
 	int fd = store_snapshot_open(s, id, &none);
 
 	if (fd >= 0)
 		close(fd);
-	return fd >= 0;
+	return fd >= 0 ? 1 : fd == -ENOENT ? 0 : fd;
 }
 
 int store_snapshot_next(struct store *s, const char *after, char id[ID_CAP])
 {
-	int r;
+	int r, whole = 0;
 
 	do {
 		r = tree_next(s, part, after, id);
 		after = id;
-	} while (r == 0 && !complete(s, id));
-	return r;
+	} while (r == 0 && (whole = has_tree(s, id)) == 0);
+	return r < 0 ? r : whole < 0 ? whole : 0;
 }
 
 int store_snapshot_clear(struct store *s, struct err *e)
 {
-	char id[ID_CAP] = "";
-	int r;
-
-	while ((r = tree_next(s, part, id, id)) == 0) {
-		r = complete(s, id) ? 0 : tree_discard(s, part, id);
-		if (r < 0)
-			break;
-	}
-	if (r != -ENOENT)
-		return err_set(e, -r, "clear snap/: %s", strerror(-r));
-	return 0;
+	return discard_unless(s, part, has_tree, e);
 }
 
 int store_volume_mark(struct store *s, const char *id, struct err *e)
@@ -124,19 +115,32 @@ int store_volume_mark(struct store *s, const char *id, struct err *e)
 	return dir_fd < 0 ? dir_fd : note_write(dir_fd, note_of, id, e);
 }
 
+int store_volume_marked(struct store *s, const char *id, struct err *e)
+{
+	AUTO_CLOSE int dir_fd = tree_dir(s, "box", id, false, e);
+	char of[ID_CAP];
+	int r;
+
+	if (dir_fd < 0)
+		return dir_fd;
+	r = note_read(dir_fd, note_of, of, sizeof(of));
+	if (r < 0 && r != -ENOENT)
+		return err_set(e, -r, "read the mark of volume %s: %s", id,
+			       strerror(-r));
+	return r >= 0;
+}
+
 /* With the note in it already, a rename makes it a snapshot. */
 int store_volume_keep(struct store *s, const char *id, struct err *e)
 {
-	AUTO_CLOSE int dir_fd = tree_dir(s, "box", id, false, e);
 	AUTO_CLOSE int fd = -1;
-	char from[REL_PATH], to[REL_PATH], of[ID_CAP];
-	int r = dir_fd < 0 ? dir_fd
-			   : note_read(dir_fd, note_of, of, sizeof(of));
+	char from[REL_PATH], to[REL_PATH];
+	int r = store_volume_marked(s, id, e);
 
-	if (r < 0)
-		return dir_fd < 0
-			       ? dir_fd
-			       : err_set(e, -r, "volume %s is not marked", id);
+	if (r <= 0)
+		return r < 0 ? r
+			     : err_set(e, ENOENT, "volume %s is not marked",
+				       id);
 	fd = tree_open(s, "box", id, O_RDONLY, e);
 	if (fd < 0)
 		return fd;

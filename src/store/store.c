@@ -254,28 +254,41 @@ int store_volume_limit(struct store *s, const char *id, uint64_t bytes,
 	return r < 0 ? err_wrap(e, "volume %s", id) : 0;
 }
 
-/* Smallest valid id above `after`. */
-int tree_next(struct store *s, const char *part, const char *after,
-	      char id[ID_CAP])
+/* A part that is missing is not an empty one: -ENOENT is for the end only. */
+static DIR *open_part(struct store *s, const char *part)
 {
 	AUTO_CLOSE int fd =
 		openat(s->root_fd, part, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	AUTO_DIR DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+	DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+
+	if (dir)
+		take_fd(&fd);
+	else if (errno == ENOENT)
+		errno = ESTALE;
+	return dir;
+}
+
+int tree_next(struct store *s, const char *part, const char *after,
+	      char id[ID_CAP])
+{
+	AUTO_DIR DIR *dir = open_part(s, part);
 	char last[ID_CAP]; /* `after` may be where the answer goes */
 	struct dirent *d;
 	bool found = false;
 
 	if (!dir)
 		return -errno;
-	take_fd(&fd);
 	snprintf(last, sizeof(last), "%s", after);
-	while ((d = readdir(dir)) != NULL) {
+	while (errno = 0, (d = readdir(dir)) != NULL) {
 		if (!id_valid(d->d_name) || strcmp(d->d_name, last) <= 0 ||
 		    (found && strcmp(d->d_name, id) >= 0))
 			continue;
 		memcpy(id, d->d_name, ID_CAP);
 		found = true;
 	}
+	/* Half a list has neither an end nor a smallest entry. */
+	if (errno)
+		return -errno;
 	return found ? 0 : -ENOENT;
 }
 
@@ -340,19 +353,35 @@ int store_image_next(struct store *s, const char *after, char id[ID_CAP])
 	return tree_next(s, "images", after, id);
 }
 
-static int discard_all(struct store *s, const char *part, struct err *e)
+int discard_unless(struct store *s, const char *part,
+		   int (*keep)(struct store *s, const char *id), struct err *e)
 {
 	char id[ID_CAP] = "";
-	int r;
+	int r, kept;
 
 	while ((r = tree_next(s, part, id, id)) == 0) {
-		r = tree_discard(s, part, id);
+		kept = keep(s, id);
+		r = kept != 0 ? kept : tree_discard(s, part, id);
 		if (r < 0)
-			break;
+			return err_set(e, -r, "clear %s/%s of the pool: %s",
+				       part, id, strerror(-r));
 	}
 	if (r != -ENOENT)
-		return err_set(e, -r, "clear %s/: %s", part, strerror(-r));
+		return err_set(e, -r, "list %s/ of the pool: %s", part,
+			       strerror(-r));
 	return 0;
+}
+
+static int keep_none(struct store *s, const char *id)
+{
+	(void)s;
+	(void)id;
+	return 0;
+}
+
+static int discard_all(struct store *s, const char *part, struct err *e)
+{
+	return discard_unless(s, part, keep_none, e);
 }
 
 int store_stage_clear(struct store *s, struct err *e)

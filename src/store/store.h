@@ -100,7 +100,11 @@ int store_volume_usage(struct store *s, const char *id, uint64_t *bytes,
 /* Changes the limit (a volume made ahead learns what it is for). */
 int store_volume_limit(struct store *s, const char *id, uint64_t bytes,
 		       struct err *e) MUST_CHECK;
-/* The volume with the smallest id above `after`: 0, or -ENOENT at the end. */
+/*
+ * The volume with the smallest id above `after`: 0, or -ENOENT at the end. Any
+ * other -errno, of this and of all functions of this kind, means that the list
+ * could not be read: nothing may be taken for gone.
+ */
 int store_volume_next(struct store *s, const char *after,
 		      char id[ID_CAP]) MUST_CHECK;
 
@@ -169,6 +173,9 @@ int store_copy_clear(struct store *s, struct err *e) MUST_CHECK;
  */
 int store_volume_mark(struct store *s, const char *id,
 		      struct err *e) MUST_CHECK;
+/* 1 or 0, or -errno: not known. */
+int store_volume_marked(struct store *s, const char *id,
+			struct err *e) MUST_CHECK;
 int store_volume_keep(struct store *s, const char *id,
 		      struct err *e) MUST_CHECK;
 /* For who copies it, or keeps it while it is discarded: opened to read. */

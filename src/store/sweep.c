@@ -88,9 +88,11 @@ static void empty_dir(struct sweep *w, int fd)
 		fail(w, "a directory in trash/", errno);
 		return;
 	}
-	while ((d = readdir(dir)) != NULL)
+	while (errno = 0, (d = readdir(dir)) != NULL)
 		if (!is_dot(d->d_name))
 			remove_entry(w, dirfd(dir), d);
+	if (errno)
+		fail(w, "a directory in trash/", errno);
 }
 
 static void sweep_one(struct sweep *w, const struct dirent *d)
@@ -126,13 +128,13 @@ static int pass(struct sweep *w)
 	if (!dir)
 		return -errno;
 	take_fd(&fd);
-	while ((d = readdir(dir)) != NULL) {
+	while (errno = 0, (d = readdir(dir)) != NULL) {
 		if (is_dot(d->d_name))
 			continue;
 		seen++;
 		sweep_one(w, d);
 	}
-	return seen;
+	return errno ? -errno : seen;
 }
 
 /* Until nothing is left, or nothing goes any more. */

@@ -92,27 +92,25 @@ static int read_note(struct store *s, const char *key,
 int store_template_next(struct store *s, const char *after,
 			struct store_template *out)
 {
-	int r;
+	int r, noted = 0;
 
 	do {
 		r = tree_next(s, part, after, out->key);
 		after = out->key;
-	} while (r == 0 && read_note(s, out->key, out) < 0);
-	return r;
+	} while (r == 0 && (noted = read_note(s, out->key, out)) == -ENOENT);
+	return r < 0 ? r : noted;
+}
+
+/* 1 or 0, or -errno: whether it has its note is not known. */
+static int has_note(struct store *s, const char *key)
+{
+	struct store_template t;
+	int r = read_note(s, key, &t);
+
+	return r == 0 ? 1 : r == -ENOENT ? 0 : r;
 }
 
 int store_template_clear(struct store *s, struct err *e)
 {
-	struct store_template t = { .key = "" };
-	int r;
-
-	while ((r = tree_next(s, part, t.key, t.key)) == 0) {
-		r = read_note(s, t.key, &t) == 0 ? 0
-						 : tree_discard(s, part, t.key);
-		if (r < 0)
-			break;
-	}
-	if (r != -ENOENT)
-		return err_set(e, -r, "clear vm/: %s", strerror(-r));
-	return 0;
+	return discard_unless(s, part, has_note, e);
 }

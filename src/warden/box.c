@@ -361,18 +361,19 @@ static void launch_done(struct box *b)
 	struct list *pos, *tmp;
 	struct err e = { 0 };
 	bool unheard = false, ending;
+	int r = process_start_time(w->launch.proc_fd, b->pid, &b->start_time,
+				   &ending);
 
-	b->start_time = process_start_time(w->launch.proc_fd, b->pid, &ending);
 	/* Killed before exec, it says nothing either: pid_ended() comes. */
-	if (ending)
+	if (r == -ESRCH || ending)
 		return;
 	b->state = BOX_RUNNING;
 	apart_watch(w);
 	b->ran = true;
 	err_clear(&b->failure);
-	if (b->start_time == 0)
-		err_set(&e, EIO, "ask for the process of sandbox %s",
-			b->spec.id);
+	if (r < 0)
+		err_set(&e, -r, "ask for the process of sandbox %s: %s",
+			b->spec.id, strerror(-r));
 	if (e.code || record_write(b, &e) < 0) {
 		launch_failed(b, &e);
 		return;

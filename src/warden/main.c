@@ -143,8 +143,8 @@ static int start(struct warden *w, struct err *e)
 	if (slots_init(w, e) < 0 || find_api_user(w, e) < 0 ||
 	    make_dirs(w, e) < 0 || lock_boxes(w, e) < 0 ||
 	    catch_signals(w, e) < 0 || confine_open(w, e) < 0 ||
-	    store_open(&w->store, &w->conf, e) < 0 ||
-	    cgroup_host_open(&w->cg, &w->conf, e) < 0)
+	    cgroup_host_open(&w->cg, &w->conf, e) < 0 ||
+	    claim_groups(w, e) < 0 || store_open(&w->store, &w->conf, e) < 0)
 		return -e->code;
 	w->launch.cg = &w->cg;
 	/* The socket is made while its path can still be named; the backlog

@@ -1,8 +1,17 @@
 /*
  * Records: one root-only file per sandbox in its run directory, enough to find
- * it and to end it without anyone's help. A restarted warden adopts what its
- * records describe and still lives; everything else that bears our marks
- * (groups, volumes, run directories) is a leftover of a crash and is removed.
+ * it and to end it without anyone's help.
+ *
+ * A start has two halves. The first looks at every record and adopts each
+ * sandbox whose process lives; it ends and removes nothing. A sandbox counts as
+ * ended only by proof: the kernel has no such process, or one with another
+ * start time. If a question cannot be answered (no descriptors, an I/O error, a
+ * damaged record beside living processes), the warden refuses to start, and all
+ * processes, groups, disks and run directories stay.
+ *
+ * Only after that does the second half remove the rest that bears our marks:
+ * run directories, groups and volumes of sandboxes that have ended, which a
+ * crash has left.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -78,28 +87,40 @@ static bool texts_end(const struct launch_spec *s)
 	       memchr(s->hostname, '\0', NAME_CAP);
 }
 
+static int record_check(const struct record *rec, const char *id)
+{
+	return memcmp(rec->magic, "BOX\n", 4) == 0 &&
+			       rec->version == RECORD_VERSION &&
+			       rec->size == sizeof(*rec) && rec->pid >= 0 &&
+			       strncmp(rec->spec.id, id, ID_CAP) == 0 &&
+			       texts_end(&rec->spec)
+		       ? 0
+		       : -EBADMSG;
+}
+
+/*
+ * -ENOENT: the launch was cut short before its record was written. -EBADMSG:
+ * the record is damaged, or of another version. -ERANGE: the record is whole,
+ * but its ids are another sandbox's under the present uid_base and uid_count.
+ */
 static int record_read(struct warden *w, const char *id, struct record *rec)
 {
 	char path[ID_CAP + 8]; /* `id` was checked: its length is fixed */
 	AUTO_CLOSE int fd = -1;
+	ssize_t n;
 
 	snprintf(path, sizeof(path), "%.*s/record", ID_LEN, id);
 	fd = openat(w->box_fd, path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 	if (fd < 0)
 		return -errno;
-	if (read_full(fd, rec, sizeof(*rec)) != (ssize_t)sizeof(*rec) ||
-	    memcmp(rec->magic, "BOX\n", 4) != 0 ||
-	    rec->version != RECORD_VERSION || rec->size != sizeof(*rec) ||
-	    strncmp(rec->spec.id, id, ID_CAP) != 0 || !texts_end(&rec->spec))
+	n = read_full(fd, rec, sizeof(*rec));
+	if (n <= 0)
+		return n < 0 ? (int)n : -ENOENT; /* made, and never written */
+	if (n != (ssize_t)sizeof(*rec) || record_check(rec, id) < 0)
 		return -EBADMSG;
-	/* Its ids would be those of others. */
-	if (rec->slot >= w->n_slots || rec->base != slot_base(w, rec->slot)) {
-		log_warn("sandbox=%s is not in the range of uid_base and "
-			 "uid_count any more",
-			 id);
-		return -EBADMSG;
-	}
-	return 0;
+	return rec->slot < w->n_slots && rec->base == slot_base(w, rec->slot)
+		       ? 0
+		       : -ERANGE;
 }
 
 /* The number behind the next `n` spaces, which `*at` is moved to. */
@@ -111,21 +132,24 @@ static uint64_t skip_to(char **at, int n)
 }
 
 /* Of /proc/PID/stat; the name in field 2 may contain anything. */
-uint64_t process_start_time(int proc_fd, pid_t pid, bool *ending)
+int process_start_time(int proc_fd, pid_t pid, uint64_t *start, bool *ending)
 {
 	char path[32], text[1024], *at;
 	uint64_t flags;
 	ssize_t n;
 
+	*ending = false;
 	snprintf(path, sizeof(path), "%d/stat", (int)pid);
 	n = read_file_at(proc_fd, path, text, sizeof(text));
-	*ending = n == 0 || n == -ENOENT || n == -ESRCH;
-	if (n <= 0)
-		return 0;
+	if (n == -ENOENT)
+		n = -ESRCH;
+	if (n < 0)
+		return (int)n;
 	at = strrchr(text, ')');
 	flags = skip_to(&at, STAT_FLAGS - 2);
-	*ending = !at || (flags & FLAG_EXITING);
-	return skip_to(&at, STAT_START - STAT_FLAGS);
+	*start = skip_to(&at, STAT_START - STAT_FLAGS);
+	*ending = flags & FLAG_EXITING;
+	return at ? 0 : -EIO;
 }
 
 /*
@@ -147,20 +171,36 @@ static void adopt_frozen(struct box *b)
 		log_err("sandbox=%s %s", b->spec.id, e.msg);
 }
 
-static void adopt(struct warden *w, const struct record *rec)
+/*
+ * 1: the process of the record lives, and `*pid_fd` is of it. 0: it does not,
+ * as the kernel says so or the pid is another process's by now. Or -errno: not
+ * known. The pidfd first, then the start time: a reused pid shows.
+ */
+static int is_alive(struct warden *w, const struct record *rec, int *pid_fd)
 {
-	int pid_fd = (int)syscall(SYS_pidfd_open, rec->pid, 0);
-	struct box *b;
+	AUTO_CLOSE int fd = (int)syscall(SYS_pidfd_open, rec->pid, 0);
+	int code = fd < 0 ? errno : 0, r;
 	bool ending; /* its pidfd will say so, too */
+	uint64_t start;
 
-	/* The pidfd first, then the start time: a reused pid shows. */
-	if (pid_fd < 0 || process_start_time(w->launch.proc_fd, rec->pid,
-					     &ending) != rec->start_time) {
-		if (pid_fd >= 0)
-			close(pid_fd);
-		return;
-	}
-	b = box_new(w, &rec->spec);
+	if (code == ESRCH)
+		return 0;
+	r = process_start_time(w->launch.proc_fd, rec->pid, &start, &ending);
+	if (r == -ESRCH || (r == 0 && start != rec->start_time))
+		return 0;
+	if (r < 0 || code)
+		return r < 0 ? r : -code;
+	*pid_fd = take_fd(&fd);
+	return 1;
+}
+
+/* Takes the descriptor. */
+static int adopt(struct warden *w, const struct record *rec, int pid_fd,
+		 struct err *e)
+{
+	struct box *b = box_new(w, &rec->spec);
+	int r;
+
 	b->slot = rec->slot;
 	b->pid = rec->pid;
 	b->start_time = rec->start_time;
@@ -170,45 +210,135 @@ static void adopt(struct warden *w, const struct record *rec)
 	adopt_frozen(b);
 	apart_adopted(b);
 	slot_mark(w, b->slot);
+	if (box_is_vm(b) && vm_adopted(b, e) < 0) {
+		close(pid_fd);
+		return -e->code;
+	}
+	r = box_watch(b, pid_fd);
+	if (r < 0)
+		return err_set(e, -r, "watch sandbox %s: %s", rec->spec.id,
+			       strerror(-r));
 	if (box_is_vm(b))
-		vm_adopted(b);
-	if (box_watch(b, pid_fd) < 0)
-		box_end(b, NULL);
-	else if (box_is_vm(b))
 		relay_adopt(b);
 	log_info("sandbox=%s adopted pid=%d", b->spec.id, (int)b->pid);
+	return 0;
 }
 
-static void remove_run_dir(struct warden *w, const char *id)
-{
-	int r = box_remove_run_dir(w, id);
+/* The first half of a start: it ends and removes nothing. */
+struct survey {
+	struct warden *w;
+	char damaged[ID_CAP]; /* of a record that is; "": none */
+};
 
+static int adopt_found(struct survey *f, const struct record *rec, bool strange,
+		       struct err *e)
+{
+	const char *id = rec->spec.id;
+	int pid_fd = -1;
+	int r = rec->pid > 0 ? is_alive(f->w, rec, &pid_fd) : 0;
+
+	if (r < 0)
+		return err_set(e, -r,
+			       "ask whether sandbox %s still runs: %s; nothing "
+			       "was ended or removed",
+			       id, strerror(-r));
+	if (r == 0)
+		return 0;
+	if (!strange)
+		return adopt(f->w, rec, pid_fd, e);
+	close(pid_fd);
+	return err_set(
+		e, EINVAL,
+		"sandbox %s runs with user ids from %u on, which are not "
+		"those of uid_base and uid_count any more: set them back "
+		"or remove the sandbox first",
+		id, rec->base);
+}
+
+static int survey_one(void *ctx, const char *id, struct err *e)
+{
+	struct survey *f = ctx;
+	struct record rec = { 0 };
+	int r = record_read(f->w, id, &rec);
+
+	if (r == 0 || r == -ERANGE)
+		return adopt_found(f, &rec, r < 0, e);
+	if (r == -EBADMSG)
+		memcpy(f->damaged, id, ID_CAP);
+	else if (r != -ENOENT)
+		return err_set(e, -r,
+			       "read %s/box/%s/record: %s; nothing was ended "
+			       "or removed",
+			       f->w->conf.run_dir, id, strerror(-r));
+	return 0;
+}
+
+static int remove_leftover(void *ctx, const char *id, struct err *e)
+{
+	struct warden *w = ctx;
+	int r;
+
+	(void)e;
+	if (box_find(w, id))
+		return 0;
+	log_info("sandbox=%s leftover, removing", id);
+	r = box_remove_run_dir(w, id);
 	if (r < 0)
 		log_warn("sandbox=%s run directory stays: %s", id,
 			 strerror(-r));
+	return 0;
 }
 
-static int adopt_living(struct warden *w, struct err *e)
+/* Half a list is an error. */
+static int each_run_dir(struct warden *w,
+			int (*fn)(void *ctx, const char *id, struct err *e),
+			void *ctx, struct err *e)
 {
 	int fd = openat(w->box_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	AUTO_DIR DIR *d = fd < 0 ? NULL : fdopendir(fd);
 	struct dirent *de;
 
 	if (!d)
-		return err_sys(e, "list run directories");
-	while ((de = readdir(d))) {
-		struct record rec = { 0 };
+		return err_sys(e, "list %s/box", w->conf.run_dir);
+	while (errno = 0, (de = readdir(d)))
+		if (id_valid(de->d_name) && fn(ctx, de->d_name, e) < 0)
+			return -e->code;
+	return errno ? err_sys(e, "list %s/box", w->conf.run_dir) : 0;
+}
 
-		if (!id_valid(de->d_name))
-			continue;
-		if (record_read(w, de->d_name, &rec) == 0 && rec.pid > 0)
-			adopt(w, &rec);
-		if (!box_find(w, de->d_name)) {
-			log_info("sandbox=%s leftover, removing", de->d_name);
-			remove_run_dir(w, de->d_name);
-		}
-	}
-	return 0;
+/* Its sandbox may be in any group without an owner. */
+static int check_damaged(struct warden *w, const char *id, struct err *e)
+{
+	unsigned slot;
+	int r = cgroup_find_populated(&w->cg, w->slot_used, w->n_slots, &slot,
+				      e);
+
+	if (r > 0)
+		return err_set(e, EBADMSG,
+			       "%s/box/%s/record is damaged or of another "
+			       "version, and its processes seem to run in "
+			       "cgroup %s/b%u: put it back, or remove its "
+			       "directory to end the sandbox",
+			       w->conf.run_dir, id, w->cg.path, slot);
+	if (r == 0)
+		log_err("sandbox=%s its record is damaged, and none of its "
+			"processes is left",
+			id);
+	return r;
+}
+
+/*
+ * Adopts living sandboxes. Success means that all other run directories are of
+ * sandboxes that have certainly ended: everything that ends or removes
+ * something comes after this.
+ */
+static int adopt_living(struct warden *w, struct err *e)
+{
+	struct survey f = { .w = w };
+
+	if (each_run_dir(w, survey_one, &f, e) < 0)
+		return -e->code;
+	return *f.damaged ? check_damaged(w, f.damaged, e) : 0;
 }
 
 struct group_scan {
@@ -240,29 +370,35 @@ static void clear_group(void *ctx, unsigned slot)
 	}
 }
 
+/* The disk of a sandbox that has ended: kept if it was marked for that. */
+static int clear_volume(struct warden *w, const char *id, struct err *e)
+{
+	int r = store_volume_marked(&w->store, id, e);
+
+	if (r < 0)
+		return r;
+	if (r == 0) {
+		log_info("volume=%s leftover, removing", id);
+		return store_volume_discard(&w->store, id, e);
+	}
+	if (vm_state_drop(w, id, e) < 0 ||
+	    store_volume_keep(&w->store, id, e) < 0)
+		return -e->code;
+	log_info("sandbox=%s has ended, its disk is kept", id);
+	return 0;
+}
+
 static int clear_volumes(struct warden *w, struct err *e)
 {
 	char id[ID_CAP] = "";
+	int r;
 
-	while (store_volume_next(&w->store, id, id) == 0) {
-		struct err none = { 0 };
-
-		if (box_find(w, id))
-			continue;
-		if (vm_state_drop(w, id, &none) < 0) {
-			log_err("sandbox=%s %s, its disk is left for the next "
-				"start",
-				id, none.msg);
-			continue;
-		}
-		if (store_volume_keep(&w->store, id, &none) == 0) {
-			log_info("sandbox=%s has ended, its disk is kept", id);
-			continue;
-		}
-		log_info("volume=%s leftover, removing", id);
-		if (store_volume_discard(&w->store, id, e) < 0)
+	while ((r = store_volume_next(&w->store, id, id)) == 0)
+		if (!box_find(w, id) && clear_volume(w, id, e) < 0)
 			return -e->code;
-	}
+	if (r != -ENOENT)
+		return err_set(e, -r, "list the volumes of the pool: %s",
+			       strerror(-r));
 	if (store_snapshot_clear(&w->store, e) < 0 ||
 	    store_copy_clear(&w->store, e) < 0 ||
 	    store_base_clear(&w->store, e) < 0 ||
@@ -276,11 +412,10 @@ int adopt_all(struct warden *w, struct err *e)
 {
 	struct group_scan g = { .w = w };
 
-	if (adopt_living(w, e) < 0)
-		return -e->code;
-	if (cgroup_each(&w->cg, clear_group, &g, e) < 0)
-		return -e->code;
-	if (clear_volumes(w, e) < 0)
+	if (adopt_living(w, e) < 0 ||
+	    each_run_dir(w, remove_leftover, w, e) < 0 ||
+	    cgroup_each(&w->cg, clear_group, &g, e) < 0 ||
+	    clear_volumes(w, e) < 0)
 		return -e->code;
 	templates_open(w);
 	sweep_soon(w);

@@ -278,13 +278,23 @@ static void do_image_remove(struct warden *w, struct warden_req *q,
 	answer(wt, &e);
 }
 
+/* ENOENT is the end of a list that was read; the api drops rows then. */
+static void list_end(int r, const char *of, struct err *e)
+{
+	if (r == -ENOENT)
+		err_set(e, ENOENT, "no more %s", of);
+	else if (r < 0)
+		err_set(e, -r, "read the list of %s in the pool: %s", of,
+			strerror(-r));
+}
+
 static void do_image_next(struct warden *w, struct warden_req *q,
 			  struct waiter *wt)
 {
 	struct warden_rep rep = { 0 };
 
-	if (store_image_next(&w->store, q->id, rep.id) < 0)
-		err_set(&rep.err, ENOENT, "no more images");
+	list_end(store_image_next(&w->store, q->id, rep.id), "images",
+		 &rep.err);
 	answer_rep(wt, &rep, NULL, 0);
 }
 
@@ -369,8 +379,7 @@ static void do_snapshot_next(struct warden *w, struct warden_req *q,
 {
 	struct warden_rep rep = { 0 };
 
-	if (snapshot_next(w, q->id, rep.id) < 0)
-		err_set(&rep.err, ENOENT, "no more snapshots");
+	list_end(snapshot_next(w, q->id, rep.id), "snapshots", &rep.err);
 	answer_rep(wt, &rep, NULL, 0);
 }
 
@@ -416,9 +425,9 @@ static void do_volume_next(struct warden *w, struct warden_req *q,
 {
 	struct warden_rep rep = { 0 };
 
-	if (store_attached_next(&w->store, q->id, rep.volume.id,
-				&rep.volume.bytes) < 0)
-		err_set(&rep.err, ENOENT, "no more volumes");
+	list_end(store_attached_next(&w->store, q->id, rep.volume.id,
+				     &rep.volume.bytes),
+		 "volumes", &rep.err);
 	answer_rep(wt, &rep, NULL, 0);
 }
 

@@ -233,11 +233,15 @@ static void take_saved(struct warden *w, const struct store_template *s)
 void templates_open(struct warden *w)
 {
 	struct store_template s = { .key = "" };
+	int r;
 
 	if (w->vm_missing.code)
 		return;
-	while (store_template_next(&w->store, s.key, &s) == 0)
+	while ((r = store_template_next(&w->store, s.key, &s)) == 0)
 		take_saved(w, &s);
+	/* A template that is not listed is made again when it is needed. */
+	if (r != -ENOENT)
+		log_err("list the templates: %s", strerror(-r));
 }
 
 /* --- the end of it --- */

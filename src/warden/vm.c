@@ -242,35 +242,44 @@ void vm_end(struct box *b)
 		loop_defer(&b->w->loop, &v->gone, vm_free);
 }
 
-static void read_template(struct box *b, int dir_fd)
+/* A template whose users are not known might be discarded under them. */
+static int read_template(struct box *b, int dir_fd, struct err *e)
 {
 	char key[ID_CAP] = "";
+	ssize_t n = readlinkat(dir_fd, TEMPLATE, key, sizeof(key) - 1);
 
-	if (readlinkat(dir_fd, TEMPLATE, key, sizeof(key) - 1) == ID_LEN &&
-	    id_valid(key))
+	if (n < 0 && errno != ENOENT)
+		return err_sys(e, "read the template of sandbox %s",
+			       b->spec.id);
+	if (n == ID_LEN && id_valid(key))
 		memcpy(b->template, key, sizeof(key));
+	return 0;
 }
 
-void vm_adopted(struct box *b)
+int vm_adopted(struct box *b, struct err *e)
 {
 	struct vm *v = vm_new(b);
 	AUTO_CLOSE int dir_fd = openat(b->w->box_fd, b->spec.id,
 				       O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	struct err e = { 0 };
+	struct err bad = { 0 };
 
-	if (dir_fd < 0 || console_watch(v, dir_fd, &e) < 0)
+	if (dir_fd < 0)
+		return err_sys(e, "open the run directory of sandbox %s",
+			       b->spec.id);
+	if (console_watch(v, dir_fd, &bad) < 0)
 		log_warn("sandbox=%s its console is lost: %s", b->spec.id,
-			 e.msg);
-	if (dir_fd >= 0)
-		read_template(b, dir_fd);
+			 bad.msg);
+	if (read_template(b, dir_fd, e) < 0)
+		return -e->code;
 	/* Somebody may have made it stand still, and died. */
 	if (b->paused)
-		return;
-	if (vm_state_drop(b->w, b->spec.id, &e) < 0)
-		log_warn("sandbox=%s %s", b->spec.id, e.msg);
+		return 0;
+	if (vm_state_drop(b->w, b->spec.id, &bad) < 0)
+		log_warn("sandbox=%s %s", b->spec.id, bad.msg);
 	/* One that looks has nobody inside who answers. */
 	if (!(b->spec.flags & LAUNCH_LOOK))
 		vm_go_on(b);
+	return 0;
 }
 
 /* --- the guest --- */

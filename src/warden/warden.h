@@ -4,6 +4,7 @@
  *
  *	main.c	    start-up, in order
  *	confine.c   the small world it locks itself into
+ *	claim.c	    the parent control group is ours alone
  *	serve.c	    connections, the table of requests, their validation
  *	box.c	    sandboxes: launch, end, clean up
  *	connect.c   sockets inside a sandbox's network, for previews
@@ -303,6 +304,10 @@ struct warden {
 int confine_open(struct warden *w, struct err *e) MUST_CHECK;
 int confine_enter(struct warden *w, struct err *e) MUST_CHECK;
 
+/* claim.c */
+/* The parent control group is ours alone: EBUSY when it is another's. */
+int claim_groups(const struct warden *w, struct err *e) MUST_CHECK;
+
 /* slots.c */
 int slots_init(struct warden *w, struct err *e) MUST_CHECK;
 int slot_take(struct warden *w, unsigned *slot, struct err *e) MUST_CHECK;
@@ -350,7 +355,7 @@ int vm_go(struct box *b, struct err *e) MUST_CHECK;
 int vm_guest_start(struct box *b, struct err *e) MUST_CHECK;
 void box_guest_ready(struct box *b, const struct err *e);
 /* It was found running. */
-void vm_adopted(struct box *b);
+int vm_adopted(struct box *b, struct err *e) MUST_CHECK;
 /* Has the template made or loaded that it starts as, or, for one that boots,
  * the base of its image: b->basing until box_base_made() is called. */
 int vm_base_start(struct box *b, struct err *e) MUST_CHECK;
@@ -482,9 +487,12 @@ void apart_release(struct warden *w);
 
 /* record.c */
 int record_write(const struct box *b, struct err *e) MUST_CHECK;
-/* `ending`: it is dead, or will run no more. 0: that, or there was no way to
- * ask. */
-uint64_t process_start_time(int proc_fd, pid_t pid, bool *ending);
+/* The start time of a process in the kernel's ticks; `ending`: it is exiting.
+ * -ESRCH: the process is gone. Any other -errno: not known. */
+int process_start_time(int proc_fd, pid_t pid, uint64_t *start,
+		       bool *ending) MUST_CHECK;
+/* Adopts living sandboxes, then removes the leftovers of dead ones. On an error
+ * in the first half nothing was ended or removed. */
 int adopt_all(struct warden *w, struct err *e) MUST_CHECK;
 
 /* worker.c */

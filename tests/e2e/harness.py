@@ -57,7 +57,7 @@ def container_only(why):
     return unittest.skipIf(TIER == "microvm", f"only for containers: {why}")
 
 
-UID_BASE = 1879048192
+UID_BASE = 1610612736  # below the range of an installed instance
 UIDS_PER_SLOT = 1 << 24
 SLOTS = 16
 

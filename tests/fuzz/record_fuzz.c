@@ -93,13 +93,14 @@ static void one_record(bool right, const uint8_t *data, size_t n)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
+	uint64_t start;
 	bool ending;
 
 	if (n < 1)
 		return 0;
 	if (data[0] & 2) {
 		put_file("7/stat", data + 1, n - 1);
-		(void)process_start_time(top_fd, 7, &ending);
+		(void)!process_start_time(top_fd, 7, &start, &ending);
 		return 0;
 	}
 	if (!(data[0] & 1) && n - 1 > sizeof(struct record))
