@@ -79,8 +79,8 @@ static int helper_steps(const struct cgroup_host *h, const struct part *p)
 }
 
 /* Tells how it went, then waits to be let go. */
-static void __attribute__((noreturn))
-helper(const struct cgroup_host *h, const struct part *p, int fd)
+static void __attribute__((noreturn)) helper(const struct cgroup_host *h,
+					     const struct part *p, int fd)
 {
 	int r = helper_steps(h, p);
 	char c;
