@@ -74,8 +74,8 @@ static int MUST_CHECK obey(const struct confine *c, int *fd, struct err *e)
 	return child_finish(&plan, fd, e);
 }
 
-static void __attribute__((noreturn))
-wait_for_order(const struct agent *a, int fd)
+static void __attribute__((noreturn)) wait_for_order(const struct agent *a,
+						     int fd)
 {
 	struct err e = { 0 };
 

@@ -16,10 +16,7 @@ struct tty {
 	struct termios saved;
 };
 
-#define TTY_NONE                                        \
-	{                                               \
-		.master = -1, .slave = -1, .screen = -1 \
-	}
+#define TTY_NONE { .master = -1, .slave = -1, .screen = -1 }
 
 /* All of these do nothing where there is no terminal. */
 int tty_open(struct tty *t);

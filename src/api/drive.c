@@ -106,7 +106,7 @@ struct gone {
 	struct {
 		char sha256[DRIVE_SHA];
 		uint64_t size;
-	} * v;
+	} *v;
 	size_t n;
 };
 

@@ -14,10 +14,7 @@ static const struct figure {
 	const char *name, *help;
 	size_t at;
 } figures[] = {
-#define FIGURE(field, help)                                      \
-	{                                                        \
-#field, help, offsetof(struct gate_count, field) \
-	}
+#define FIGURE(field, help) { #field, help, offsetof(struct gate_count, field) }
 	FIGURE(requests, "requests and connections that left sandboxes"),
 	FIGURE(denied, "requests and connections that were denied"),
 	FIGURE(up_bytes, "bytes from sandboxes to servers"),

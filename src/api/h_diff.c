@@ -532,13 +532,10 @@ static void h_content(struct api *a, struct http_conn *c,
 
 /* --- the table --- */
 
-#define PATHS_QUERY(what)                                   \
-	{ "path", "string", what },                         \
-	{                                                   \
-		"path_base64", "string",                    \
-			"the same, for names that are not " \
-			"UTF-8"                             \
-	}
+#define PATHS_QUERY(what)                                                 \
+	{ "path", "string", what }, { "path_base64", "string",            \
+				      "the same, for names that are not " \
+				      "UTF-8" }
 
 static const struct route_query diff_query_rows[] = {
 	{ "to", "string", "a sandbox, snapshot or image" },

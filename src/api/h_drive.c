@@ -368,10 +368,7 @@ static void h_delete(struct api *a, struct http_conn *c,
 
 /* --- the table --- */
 
-#define PROJECT_QUERY                                          \
-	{                                                      \
-		"project", "string", "for the operator: whose" \
-	}
+#define PROJECT_QUERY { "project", "string", "for the operator: whose" }
 
 static const struct route_query put_query[] = { PROJECT_QUERY, { 0 } };
 static const struct route_query get_query[] = {

@@ -161,12 +161,10 @@ static void h_log_head(struct api *a, struct http_conn *c,
 		reply_err(a, c, &e);
 }
 
-#define COMMON_QUERY                                                \
-	{ "after", "integer", "entries with a greater number" },    \
-		{ "type", "string", "the start of their type" },    \
-	{                                                           \
-		"limit", "integer", "so many, then the answer ends" \
-	}
+#define COMMON_QUERY                                             \
+	{ "after", "integer", "entries with a greater number" }, \
+		{ "type", "string", "the start of their type" }, \
+		{ "limit", "integer", "so many, then the answer ends" }
 
 static const struct route_query event_query[] = {
 	COMMON_QUERY,

@@ -522,21 +522,17 @@ static void h_chmod(struct api *a, struct http_conn *c, const struct call *call)
 
 /* --- the table --- */
 
-#define PATH_QUERY                                                         \
-	{ "path", "string", "absolute, or relative to the user's home" },  \
-		{ "path_base64", "string",                                 \
-		  "the same as base64, for names that are not UTF-8" },    \
-	{                                                                  \
-		"user", "string", "as whom; by default the sandbox's user" \
-	}
+#define PATH_QUERY                                                        \
+	{ "path", "string", "absolute, or relative to the user's home" }, \
+		{ "path_base64", "string",                                \
+		  "the same as base64, for names that are not UTF-8" },   \
+		{ "user", "string", "as whom; by default the sandbox's user" }
 
-#define OWNER_QUERY                                                      \
-	{                                                                \
-		"owner", "string",                                       \
-			"with user=root: relative paths start in this "  \
-			"user's home, who owns what is made; \"\": the " \
-			"usual user"                                     \
-	}
+#define OWNER_QUERY                                        \
+	{ "owner", "string",                               \
+	  "with user=root: relative paths start in this "  \
+	  "user's home, who owns what is made; \"\": the " \
+	  "usual user" }
 #define DETAIL_QUERY \
 	{ "detail", "boolean", "attributes, and where links lead" }, OWNER_QUERY
 

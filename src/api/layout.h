@@ -22,7 +22,7 @@ struct layout {
 		struct buf head; /* the tar's header, and a document */
 		char digest[OCI_DIGEST_CAP]; /* "": only the head */
 		uint64_t size;
-	} * parts;
+	} *parts;
 	size_t n_parts;
 	/* Where it is. */
 	size_t i;

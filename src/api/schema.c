@@ -15,30 +15,21 @@
 		{ "tag?", "string", "a name to find it by" },              \
 		{ "input?", "string", "for its standard input" },          \
 		{ "timeout?", "number", "seconds; then it is killed" },    \
-	{                                                                  \
-		"max_output?", "integer",                                  \
-			"bytes to keep of each stream: the first and the " \
-			"last half; 262144"                                \
-	}
+		{ "max_output?", "integer",                                \
+		  "bytes to keep of each stream: the first and the "       \
+		  "last half; 262144" }
 
 #define PATH_FIELDS                                                        \
 	{ "path?", "string", "absolute, or relative to the user's home" }, \
 		{ "path_base64?", "string", "instead of it" },             \
-	{                                                                  \
-		"user?", "string", "as whom"                               \
-	}
-#define OWNER_FIELD                                                     \
-	{                                                               \
-		"owner?", "string", "with user root: whose it is to be" \
-	}
+		{ "user?", "string", "as whom" }
+#define OWNER_FIELD { "owner?", "string", "with user root: whose it is to be" }
 #define DETAIL_FIELDS                                                 \
 	{ "detail?", "boolean", "attributes, and where links lead" }, \
 		OWNER_FIELD
-#define TO_FIELDS                                       \
-	{ "to?", "string", "the new path" },            \
-	{                                               \
-		"to_base64?", "string", "instead of it" \
-	}
+#define TO_FIELDS                            \
+	{ "to?", "string", "the new path" }, \
+		{ "to_base64?", "string", "instead of it" }
 
 #define SECRET_FIELDS                                                          \
 	{ "kind", "string",                                                    \
@@ -59,9 +50,8 @@
 		{ "scope?", "string", "of these tokens" },                     \
 		{ "private_url?", "boolean",                                   \
 		  "the operator set it: token_url may be a private place" },   \
-	{                                                                      \
-		"env?", "string", "variable inside that has the placeholder"   \
-	}
+		{ "env?", "string",                                            \
+		  "variable inside that has the placeholder" }
 
 const struct schema schemas[] = {
 	{ "Error", "What went wrong, and what to do about it",

@@ -162,7 +162,7 @@ static bool word(struct cursor *c, struct span *out, size_t max)
 	if (!take(c, "\""))
 		return fail(c, "a text is missing");
 	out->p = c->p;
-	while (c->p<c->end && * c->p> ' ' && *c->p < 0x7f && *c->p != '"' &&
+	while (c->p < c->end && *c->p > ' ' && *c->p < 0x7f && *c->p != '"' &&
 	       *c->p != '\\')
 		c->p++;
 	out->n = (size_t)(c->p - out->p);

@@ -20,10 +20,11 @@ void *xcalloc(size_t n, size_t size)
 
 void *xrealloc(void *p, size_t size)
 {
-	p = realloc(p, size);
-	if (!p)
+	void *moved = realloc(p, size);
+
+	if (!moved)
 		abort();
-	return p;
+	return moved;
 }
 
 char *xstrdup(const char *s)

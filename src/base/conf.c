@@ -23,15 +23,9 @@ static const struct key {
 	size_t at, cap;
 	const char *value; /* default */
 } keys[] = {
-#define TEXT_KEY(f, v)                                   \
-	{                                                \
-#f, TEXT, offsetof(struct conf, f),      \
-			sizeof(((struct conf *)0)->f), v \
-	}
-#define NUM_KEY(n, k, f, v)                          \
-	{                                            \
-		n, k, offsetof(struct conf, f), 0, v \
-	}
+#define TEXT_KEY(f, v) \
+	{ #f, TEXT, offsetof(struct conf, f), sizeof(((struct conf *)0)->f), v }
+#define NUM_KEY(n, k, f, v) { n, k, offsetof(struct conf, f), 0, v }
 	TEXT_KEY(state_dir, "/var/lib/" PRODUCT),
 	TEXT_KEY(run_dir, "/run/" PRODUCT),
 	TEXT_KEY(libexec_dir, "/usr/local/libexec/" PRODUCT),

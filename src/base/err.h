@@ -13,7 +13,7 @@
 struct err {
 	int code;      /* positive errno; 0 means "no error yet" */
 	char msg[252]; /* always NUL-terminated, cut if too long */
-};                     /* < PIPE_BUF: a child sends it with one write() */
+}; /* < PIPE_BUF: a child sends it with one write() */
 
 /* Each returns -code, so that callers can write `return err_set(...)`. */
 int err_set(struct err *e, int code, const char *fmt, ...) PRINTF_LIKE(3, 4);

@@ -9,7 +9,7 @@ struct list {
 };
 
 #define container_of(ptr, type, member) \
-	((type *)((char *)(ptr)-offsetof(type, member)))
+	((type *)((char *)(ptr) - offsetof(type, member)))
 
 static inline void list_init(struct list *l)
 {

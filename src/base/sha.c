@@ -58,7 +58,7 @@ static void schedule(uint32_t w[64], const uint8_t *p)
  * One round. The eight words do not move from round to round, their names do:
  * word `j` of round `i` is v[(j - i) & 7].
  */
-#define V(j) v[((j)-i) & 7]
+#define V(j) v[((j) - i) & 7]
 static inline void round_plain(uint32_t v[8], int i, uint32_t kw)
 {
 	uint32_t a = V(0), e = V(4), t;

@@ -65,10 +65,8 @@ struct cli {
 };
 
 /* One row of every table of options. */
-#define OPT_HELP(cli)                                                       \
-	{                                                                   \
-		"help", 'h', OPT_FLAG, &(cli)->help, NULL, "show this text" \
-	}
+#define OPT_HELP(cli) \
+	{ "help", 'h', OPT_FLAG, &(cli)->help, NULL, "show this text" }
 
 /*
  * Options of a verb: the index of its first operand. Exits by itself after

@@ -127,7 +127,7 @@ int probe_socket_lookup(void)
 	load.expected_attach_type = BPF_SK_LOOKUP;
 	load.insns = (uint64_t)(uintptr_t)code;
 	load.insn_cnt = ARRAY_LEN(code);
-	load.license = (uint64_t)(uintptr_t) "Apache-2.0";
+	load.license = (uint64_t)(uintptr_t)"Apache-2.0";
 	code_fd = (int)syscall(SYS_bpf, BPF_PROG_LOAD, &load, sizeof(load));
 	if (code_fd < 0)
 		return -errno;

@@ -30,11 +30,9 @@ struct drive {
 	const char *here;
 };
 
-#define OPT_PROJECT(d)                                            \
-	{                                                         \
-		"project", 0, OPT_TEXT, &(d)->project, "PROJECT", \
-			"whose (default: default)"                \
-	}
+#define OPT_PROJECT(d)                        \
+	{ "project",     0,         OPT_TEXT, \
+	  &(d)->project, "PROJECT", "whose (default: default)" }
 
 /* --- targets --- */
 

@@ -41,12 +41,14 @@ static int write_out(struct buf *b)
 static void say(struct bridge *b, const char *text, size_t n)
 {
 	AUTO(buf_done) struct buf line = { 0 };
+	char *p;
 	size_t i;
 
 	buf_add(&line, text, n);
+	p = buf_data(&line);
 	for (i = 0; i < n; i++)
-		if (buf_data(&line)[i] == '\n' || buf_data(&line)[i] == '\r')
-			buf_data(&line)[i] = ' ';
+		if (p[i] == '\n' || p[i] == '\r')
+			p[i] = ' ';
 	buf_puts(&line, "\n");
 	/* Nobody reads any more: there is nothing left to do. */
 	if (write_out(&line) < 0)

@@ -52,11 +52,9 @@ static int change_each(struct cli *cli, const char *verb, const char *body,
 	return code;
 }
 
-#define JSON_ROW                                                  \
-	{                                                         \
-		"json", 0, OPT_FLAG, &json, NULL,                 \
-			"print the sandbox; an array for several" \
-	}
+#define JSON_ROW                  \
+	{ "json", 0,    OPT_FLAG, \
+	  &json,  NULL, "print the sandbox; an array for several" }
 
 int verb_pause(struct cli *cli, int argc, char **argv)
 {

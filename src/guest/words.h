@@ -15,10 +15,11 @@ enum guest_port {
 	GUEST_PORT_DOOR,    /* connections out and in: wire/door.h */
 	GUEST_PORTS
 };
-#define GUEST_PORT_NAMES                                                      \
-	{                                                                     \
-		[GUEST_PORT_AGENT] = "agent",                                 \
-		[GUEST_PORT_CONTROL] = "control", [GUEST_PORT_DOOR] = "door", \
+#define GUEST_PORT_NAMES                          \
+	{                                         \
+		[GUEST_PORT_AGENT] = "agent",     \
+		[GUEST_PORT_CONTROL] = "control", \
+		[GUEST_PORT_DOOR] = "door",       \
 	}
 /* What a guest says on its console that was only asked whether it boots, by the
  * word "probe=1". */

@@ -77,10 +77,12 @@ size_t http_chunk_line(char out[HTTP_CHUNK_LINE], size_t n)
 void http_chunk_add(struct buf *b, const void *p, size_t n)
 {
 	char line[HTTP_CHUNK_LINE];
+	size_t head;
 
 	if (n == 0) /* would end the body */
 		return;
-	buf_add(b, line, http_chunk_line(line, n));
+	head = http_chunk_line(line, n);
+	buf_add(b, line, head);
 	buf_add(b, p, n);
 	buf_add(b, "\r\n", 2);
 }

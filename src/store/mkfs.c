@@ -31,8 +31,8 @@ static const char *find(void)
 	return NULL;
 }
 
-static void __attribute__((noreturn))
-run(const char *program, int dir_fd, const char *name, int out_fd)
+static void __attribute__((noreturn)) run(const char *program, int dir_fd,
+					  const char *name, int out_fd)
 {
 	const char *const argv[] = { "mkfs.btrfs",    "-q", "-f", "-L",
 				     PRODUCT "-pool", "--", name, NULL };

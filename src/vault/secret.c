@@ -25,11 +25,9 @@ const char *secret_kind_name(enum secret_kind k)
 	return k < SECRET_KINDS ? kinds[k] : "?";
 }
 
-#define TEXT(n, member, text)                                \
-	{                                                    \
-		n, text, offsetof(struct secret, member),    \
-			sizeof(((struct secret *)0)->member) \
-	}
+#define TEXT(n, member, text)                       \
+	{ n, text, offsetof(struct secret, member), \
+	  sizeof(((struct secret *)0)->member) }
 const struct secret_text secret_texts[] = {
 	TEXT("path", path, "only requests whose path is like this"),
 	TEXT("field", field, "the field of the head, or the parameter"),

@@ -57,7 +57,7 @@ void box_door(struct box *b, uint32_t flags, struct waiter *wt)
 static void give(struct box *b, struct waiter *wt)
 {
 	struct warden_rep rep = { 0 };
-	int fds[GATE_FDS_MAX], n = 0;
+	int fds[GATE_FDS_MAX] = { 0 }, n = 0;
 	unsigned i;
 
 	b->door_given = true;

@@ -472,7 +472,7 @@ static int boot_spec(const struct template *t, struct launch_spec *s,
 		     struct err *e)
 {
 	*s = t->shape;
-	s->flags &= (uint32_t) ~(LAUNCH_PERSIST | LAUNCH_EARLY);
+	s->flags &= (uint32_t)~(LAUNCH_PERSIST | LAUNCH_EARLY);
 	s->from[0] = '\0';
 	memset(s->volumes, 0, sizeof(s->volumes));
 	snprintf(s->hostname, sizeof(s->hostname), "template");

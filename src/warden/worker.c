@@ -96,9 +96,10 @@ static int child_steps(struct warden *w, const struct worker_spec *s,
 	return err_sys(e, "execute the worker");
 }
 
-static void __attribute__((noreturn))
-worker_child(struct warden *w, const struct worker_spec *s,
-	     const struct part *p, int io[2])
+static void __attribute__((noreturn)) worker_child(struct warden *w,
+						   const struct worker_spec *s,
+						   const struct part *p,
+						   int io[2])
 {
 	struct err e = { 0 };
 	sigset_t none;

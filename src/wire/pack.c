@@ -7,7 +7,7 @@ enum { LENGTH = 4 }; /* of a record, in front of it */
 
 static void pack_le(struct buf *b, uint64_t v, size_t n)
 {
-	uint8_t raw[8];
+	uint8_t raw[8] = { 0 };
 	size_t i;
 
 	for (i = 0; i < n; i++)

@@ -183,7 +183,7 @@ static void test_output(void)
 	client_wait(&c, &r);
 	t = clock_boot_ms() - t;
 	for (i = 0; i < n; i++)
-		sum = sum * 31 + (uint8_t) "0123456789abcde\n"[i % 16];
+		sum = sum * 31 + (uint8_t)"0123456789abcde\n"[i % 16];
 	CHECK(fine(&r));
 	CHECK(r.end[0] == n && r.sum == sum);
 	printf("# %llu MB in %llu ms\n", (unsigned long long)n / 1000000,

@@ -38,10 +38,7 @@ static const struct {
 	size_t n;
 	int code;
 } packets[] = {
-#define ROW(code, text)                      \
-	{                                    \
-		text, sizeof(text) - 1, code \
-	}
+#define ROW(code, text) { text, sizeof(text) - 1, code }
 	ROW(DNS_OK, HEAD "\0" NAME "\0\1\0\1"),
 	ROW(DNS_OK, HEAD "\1" NAME "\0\1\0\1" OPT),
 	ROW(DNS_OK, HEAD "\0\0\0\1\0\1"),

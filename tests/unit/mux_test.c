@@ -687,7 +687,7 @@ static void lie_garbage(struct liar *l)
 
 static void test_lies(void)
 {
-	static void (*const lies[])(struct liar * l) = {
+	static void (*const lies[])(struct liar *l) = {
 		lie_open_twice, lie_open_ours, lie_no_port, lie_too_much,
 		lie_end_twice,  lie_after_end, lie_room,    lie_opened,
 		lie_word,       lie_garbage,

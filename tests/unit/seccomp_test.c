@@ -431,6 +431,7 @@ static const struct vector fetch_vectors[] = {
 	{ 41, { AF_NETLINK }, E(EAFNOSUPPORT) },
 	{ 53, { AF_UNIX }, ALLOW },
 	{ 53, { AF_INET }, E(EAFNOSUPPORT) },
+	{ 290, { 0 }, ALLOW }, /* eventfd2: libcurl 8.9 */
 	{ 49, { 0 }, E(EACCES) },
 	{ 9, { 0, 4096, 3 }, ALLOW },
 	{ 9, { 0, 4096, 4 }, KILL },

@@ -360,11 +360,8 @@ static void h_teams(struct api *a, struct http_conn *c, const struct call *call)
 			     "name", project, "apiKey", "", "isDefault", 1));
 }
 
-#define ROW(method, path, fn, scope)                                          \
-	{                                                                     \
-		method, path, fn, scope, ROUTE_FOREIGN, "", NULL, NULL, NULL, \
-			0                                                     \
-	}
+#define ROW(method, path, fn, scope) \
+	{ method, path, fn, scope, ROUTE_FOREIGN, "", NULL, NULL, NULL, 0 }
 
 const struct route e2b_template_routes[] = {
 	ROW("GET", "/templates/aliases/{alias}", h_alias, SCOPE_READ),

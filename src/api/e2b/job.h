@@ -13,11 +13,9 @@
 #include "api/inner.h"
 
 /* A row of the control plane: what may be done is for the native request. */
-#define E2B_ROW(method, path, fn, summary)                                  \
-	{                                                                   \
-		method, path, fn, SCOPE_READ, ROUTE_FOREIGN, summary, NULL, \
-			NULL, NULL, 0                                       \
-	}
+#define E2B_ROW(method, path, fn, summary)                \
+	{ method,  path, fn,   SCOPE_READ, ROUTE_FOREIGN, \
+	  summary, NULL, NULL, NULL,       0 }
 
 struct e2b_job {
 	struct api *api;

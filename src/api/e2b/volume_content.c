@@ -682,11 +682,17 @@ static void h_patch(struct api *a, struct http_conn *c, const struct call *call)
 		http_read_body(c, BODY_MAX, patch_body);
 }
 
-#define ROW(method, what, fn)                                                  \
-	{                                                                      \
-		method, "/volumecontent/{id}/" what, fn, SCOPE_READ,           \
-			ROUTE_FOREIGN | ROUTE_TOKEN, "", NULL, NULL, NULL, 200 \
-	}
+#define ROW(method, what, fn)          \
+	{ method,                      \
+	  "/volumecontent/{id}/" what, \
+	  fn,                          \
+	  SCOPE_READ,                  \
+	  ROUTE_FOREIGN | ROUTE_TOKEN, \
+	  "",                          \
+	  NULL,                        \
+	  NULL,                        \
+	  NULL,                        \
+	  200 }
 
 const struct route e2b_volume_content_routes[] = {
 	ROW("GET", "dir", h_list),       ROW("POST", "dir", h_mkdir),

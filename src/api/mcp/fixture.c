@@ -257,11 +257,8 @@ static void enums(struct mcp_call *c, const json_t *args)
 	"{\"type\": \"object\", \"properties\": {\"" name \
 	"\": {\"type\": \"string\"}}, \"required\": [\"" name "\"]}"
 
-#define TOOL(name, fn, schema)                                   \
-	{                                                        \
-		name, name, "Of the conformance suite.", schema, \
-			MCP_READ_ONLY, fn                        \
-	}
+#define TOOL(name, fn, schema) \
+	{ name, name, "Of the conformance suite.", schema, MCP_READ_ONLY, fn }
 
 const struct mcp_tool mcp_fixture_tools[] = {
 	TOOL("test_simple_text", simple_text, NO_ARGS),

@@ -297,11 +297,9 @@ static void h_delete(struct api *a, struct http_conn *c,
 		mcp_session_end(s, c);
 }
 
-#define ROW(method, fn, summary, status)                                      \
-	{                                                                     \
-		method, "/mcp", fn, SCOPE_READ, ROUTE_FOREIGN, summary, NULL, \
-			NULL, NULL, status                                    \
-	}
+#define ROW(method, fn, summary, status)                    \
+	{ method,  "/mcp", fn,   SCOPE_READ, ROUTE_FOREIGN, \
+	  summary, NULL,   NULL, NULL,       status }
 const struct route mcp_routes[] = {
 	ROW("POST", h_post, "Messages of MCP", 200),
 	ROW("GET", h_get, "Events of a session of MCP", 200),

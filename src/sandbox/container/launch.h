@@ -42,10 +42,8 @@ enum launch_word {
  * the volume spec->id and the image spec->image are in the pool, and the
  * groups have their limits.
  */
-#define LAUNCH_DIRS                                                            \
-	{                                                                      \
-		"t", "t/l", "t/u", "w", "r", "vdev", "vproc", "vsys", "vcover" \
-	}
+#define LAUNCH_DIRS \
+	{ "t", "t/l", "t/u", "w", "r", "vdev", "vproc", "vsys", "vcover" }
 int launch_begin(const struct launch_host *h, const struct launch_spec *s,
 		 const struct part *p, struct launched *out,
 		 struct err *e) MUST_CHECK;

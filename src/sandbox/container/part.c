@@ -91,8 +91,8 @@ static int helper_steps(const struct cgroup_host *h, const struct part *p,
 }
 
 /* Tells how it went, then waits to be let go. */
-static void __attribute__((noreturn))
-helper(const struct cgroup_host *h, const struct part *p, int fd)
+static void __attribute__((noreturn)) helper(const struct cgroup_host *h,
+					     const struct part *p, int fd)
 {
 	struct err e = { 0 };
 	int r = helper_steps(h, p, &e);

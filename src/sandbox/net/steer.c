@@ -45,10 +45,10 @@ enum { KEY_TCP, KEY_UDP, KEYS };
 #define EXIT() INSN(BPF_JMP | BPF_EXIT, 0, 0, 0, 0)
 /* Jumps name the instruction they go to; `at` is their own place. */
 #define IF_IS(at, d, i, to) \
-	INSN(BPF_JMP | BPF_JEQ | BPF_K, d, 0, (to) - (at)-1, i)
+	INSN(BPF_JMP | BPF_JEQ | BPF_K, d, 0, (to) - (at) - 1, i)
 #define IF_NOT(at, d, i, to) \
-	INSN(BPF_JMP | BPF_JNE | BPF_K, d, 0, (to) - (at)-1, i)
-#define GO(at, to) INSN(BPF_JMP | BPF_JA, 0, 0, (to) - (at)-1, 0)
+	INSN(BPF_JMP | BPF_JNE | BPF_K, d, 0, (to) - (at) - 1, i)
+#define GO(at, to) INSN(BPF_JMP | BPF_JA, 0, 0, (to) - (at) - 1, 0)
 
 enum place { V6 = 8, CHOOSE = 17, UDP = 21, PICK = 24, DROP = 40, PASS = 42 };
 
@@ -114,7 +114,7 @@ static int load(int map_fd)
 	a.expected_attach_type = BPF_SK_LOOKUP;
 	a.insns = (uint64_t)(uintptr_t)code;
 	a.insn_cnt = ARRAY_LEN(code);
-	a.license = (uint64_t)(uintptr_t) "Apache-2.0";
+	a.license = (uint64_t)(uintptr_t)"Apache-2.0";
 	return bpf(BPF_PROG_LOAD, &a);
 }
 

@@ -1,7 +1,7 @@
 /*
  * What QEMU is told. The machine is `microvm`: no PCI, no network card, and
- * qboot as its firmware. Three traps of Debian's kernel: without ACPI it finds no
- * virtio device, without the RTC it waits two seconds for one, and under
+ * qboot as its firmware. Three traps of Debian's kernel: without ACPI it finds
+ * no virtio device, without the RTC it waits two seconds for one, and under
  * emulation it must be told how fast the counter of the host runs.
  */
 #include "sandbox/vm/command.h"
