@@ -285,11 +285,29 @@ class Authority:
         req = self._openssl("req", "-newkey", "ec", "-pkeyopt",
                             "ec_paramgen_curve:P-256", "-nodes", "-subj",
                             f"/CN={names[0][:60]}", "-keyout", base + ".key")
-        self._openssl("x509", "-req", "-CA", self.cert, "-CAkey", self.key,
-                      "-days", str(days), "-extfile", base + ".ext",
-                      "-set_serial", str(self.n), "-out", base + ".pem",
-                      input=req)
+        if days < 0:
+            self._sign_expired(base, req)
+        else:
+            self._openssl("x509", "-req", "-CA", self.cert, "-CAkey", self.key,
+                          "-days", str(days), "-extfile", base + ".ext",
+                          "-set_serial", str(self.n), "-out", base + ".pem",
+                          input=req)
         return base + ".pem", base + ".key"
+
+    def _sign_expired(self, base, req):
+        """x509 of OpenSSL 3.5 refuses an end before the beginning, and that of
+        3.0 does not take a beginning."""
+        open(base + ".db", "w").close()
+        with open(base + ".conf", "w") as f:
+            f.write(f"[ca]\ndefault_ca=d\n[d]\ndatabase={base}.db\n"
+                    "rand_serial=yes\ndefault_md=sha256\npolicy=p\n[p]\ncommonName=supplied\n")
+        with open(base + ".req", "wb") as f:
+            f.write(req)
+        self._openssl("ca", "-batch", "-notext", "-config", base + ".conf",
+                      "-cert", self.cert, "-keyfile", self.key, "-in",
+                      base + ".req", "-out", base + ".pem", "-outdir", self.dir,
+                      "-extfile", base + ".ext", "-startdate",
+                      "20240101000000Z", "-enddate", "20240102000000Z")
 
     def context(self, names, days=7, alpn=("http/1.1",)):
         ctx = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
