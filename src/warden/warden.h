@@ -302,6 +302,9 @@ struct warden {
 int confine_open(struct warden *w, struct err *e) MUST_CHECK;
 int confine_enter(struct warden *w, struct err *e) MUST_CHECK;
 
+/* file_max.c: so that no sandbox can use up the host's open files. */
+void file_max_raise(void);
+
 /* slots.c */
 int slots_init(struct warden *w, struct err *e) MUST_CHECK;
 int slot_take(struct warden *w, unsigned *slot, struct err *e) MUST_CHECK;

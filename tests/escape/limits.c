@@ -37,6 +37,8 @@ enum {
 	TIMERS_MOST = 300000,
 	ORPHANS = 300,
 	SOCKETS = 100,
+	OPENERS = 10,
+	FILE_BYTES_LEAST = 128, /* of the kernel's memory */
 };
 
 /* ---- descriptors and terminals ---- */
@@ -214,6 +216,67 @@ static void f24(void)
 	     most[1] >> 20, limit >> 20);
 }
 
+/* ---- open files ---- */
+
+static long open_files(void)
+{
+	char text[64];
+
+	return slurp("/proc/sys/fs/file-nr", text, sizeof(text)) > 0
+		       ? strtol(text, NULL, 10)
+		       : -1;
+}
+
+/* As many as it can have. The first to go where they count as memory. */
+static pid_t open_many(void)
+{
+	pid_t pid = fork();
+	struct rlimit most;
+	int fd;
+
+	if (pid != 0)
+		return pid;
+	fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+	(void)!write(fd, "1000", 4);
+	if (getrlimit(RLIMIT_NOFILE, &most) == 0)
+		most.rlim_cur = most.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &most);
+	while (open("/dev/null", O_RDONLY | O_CLOEXEC) >= 0)
+		;
+	raise(SIGSTOP);
+	_exit(0);
+}
+
+/*
+ * fs.file-max is one number for the whole host. No limit counts files of a
+ * sandbox but its memory, in which each has a place.
+ */
+static void f25(void)
+{
+	long most = (param_num("mem_mb", 0) << 20) / FILE_BYTES_LEAST;
+	long before = open_files(), now, grown = 0;
+	pid_t all[OPENERS];
+	int status;
+
+	if (most <= 0 || before < 0) {
+		skip("needs mem_mb=LIMIT and file-nr");
+		return;
+	}
+	for (int i = 0; i < OPENERS; i++)
+		all[i] = open_many();
+	for (int i = 0; i < OPENERS; i++) {
+		waitpid(all[i], &status, WUNTRACED);
+		now = open_files() - before;
+		grown = now > grown ? now : grown;
+	}
+	for (int i = 0; i < OPENERS; i++)
+		kill(all[i], SIGKILL);
+	while (waitpid(-1, NULL, 0) > 0)
+		;
+	wall(grown <= most, "%ld files are open, the memory is for %ld", grown,
+	     most);
+}
+
 /* ---- the dead ---- */
 
 /* Zombies whose parent is the first process. */
@@ -346,6 +409,7 @@ const struct row rows_limits[] = {
 	{ "F18", "the dead that nobody buries", f18, 0, 20 },
 	{ "F23", "the host's asynchronous I/O", f23, 0, 0 },
 	{ "F24", "memory in buffers of sockets", f24, BY_NAME, 60 },
+	{ "F25", "all open files of the host", f25, BY_NAME, 60 },
 	{ "K6", "the agent by its socket", k6, 0, 0 },
 	{ 0 },
 };

@@ -21,7 +21,8 @@ from harness import SLOW
 
 ROWS = attack.rows()
 # Rows that need more than `all`: their own tests are below.
-OWN_TEST = {"B18", "D24", "E3", "E17", "F1", "F2", "F9", "F24", "G11"}
+OWN_TEST = {"B18", "D24", "E3", "E17", "F1", "F2", "F9", "F24",
+            "F25", "G11"}
 # Not for this identity; the other one's verdict counts.
 ONLY_USER = {"D26"}
 MIB = 1 << 20
@@ -402,6 +403,9 @@ class Ends(harness.Case):
 
     def test_F24_memory_in_buffers_of_sockets(self):
         self.limit("F24", mem_mb=64)
+
+    def test_F25_all_open_files_of_the_host(self):
+        self.limit("F25", mem_mb=64)
 
     def test_F9_more_disk(self):
         self.limit("F9", disk_mb=32)

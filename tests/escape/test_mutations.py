@@ -39,7 +39,7 @@ MUST = {
     "ipcns": ("G5", "G5"),
     "cgroupns": ("B10 C1" if not attack.is_v2() else "C1",) * 2,
     "cgroupro": ("C1 C3", "C1 C3"),
-    "limits": ("C4 F1 F2 F24", "C4 F1 F2 F24"),
+    "limits": ("C4 F1 F2 F24 F25", "C4 F1 F2 F24 F25"),
     "nosuid": ("A9", "A9"),
     "rlimits": ("D22", "D22"),
     "agentuid": ("A12", ""),
@@ -47,7 +47,7 @@ MUST = {
     "devro": ("B14", "B14"),
     "quota": ("F9 E17", "F9 E17"),
 }
-BY_NAME = ("F1", "F2", "F9", "F24", "E17")
+BY_NAME = ("F1", "F2", "F9", "F24", "F25", "E17")
 # The posture record does not have these; or its reader cannot tell the sandbox'
 # processes from the host's without them (and stops there, which is a failure of
 # the posture test too, but a slow one).
