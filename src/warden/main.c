@@ -133,7 +133,7 @@ static int start(struct warden *w, struct err *e)
 	    cgroup_host_open(&w->cg, &w->conf, e) < 0)
 		return -e->code;
 	w->launch.cg = &w->cg;
-	file_max_raise();
+	host_limits_raise();
 	/* The socket is made while its path can still be named; the backlog
 	 * holds whoever comes before we are ready. */
 	if (serve_listen(w, e) < 0 || confine_enter(w, e) < 0)

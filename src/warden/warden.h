@@ -302,8 +302,8 @@ struct warden {
 int confine_open(struct warden *w, struct err *e) MUST_CHECK;
 int confine_enter(struct warden *w, struct err *e) MUST_CHECK;
 
-/* file_max.c: so that no sandbox can use up the host's open files. */
-void file_max_raise(void);
+/* host_limits.c: limits of the whole host that a sandbox could use up. */
+void host_limits_raise(void);
 
 /* slots.c */
 int slots_init(struct warden *w, struct err *e) MUST_CHECK;
