@@ -37,7 +37,7 @@ enum {
 	TIMERS_MOST = 300000,
 	ORPHANS = 300,
 	SOCKETS = 100,
-	OPENERS = 10,
+	OPENERS = 48,
 	FILE_BYTES_LEAST = 128, /* of the kernel's memory */
 };
 
@@ -255,21 +255,26 @@ static void f25(void)
 {
 	long most = (param_num("mem_mb", 0) << 20) / FILE_BYTES_LEAST;
 	long before = open_files(), now, grown = 0;
+	struct rlimit each;
 	pid_t all[OPENERS];
-	int status;
+	int status, n;
 
-	if (most <= 0 || before < 0) {
+	if (most <= 0 || before < 0 || getrlimit(RLIMIT_NOFILE, &each) < 0) {
 		skip("needs mem_mb=LIMIT and file-nr");
 		return;
 	}
-	for (int i = 0; i < OPENERS; i++)
+	/* Enough of them to have more than fit. */
+	n = (int)(most / (long)each.rlim_max) + 2;
+	if (n > OPENERS)
+		n = OPENERS;
+	for (int i = 0; i < n; i++)
 		all[i] = open_many();
-	for (int i = 0; i < OPENERS; i++) {
+	for (int i = 0; i < n; i++) {
 		waitpid(all[i], &status, WUNTRACED);
 		now = open_files() - before;
 		grown = now > grown ? now : grown;
 	}
-	for (int i = 0; i < OPENERS; i++)
+	for (int i = 0; i < n; i++)
 		kill(all[i], SIGKILL);
 	while (waitpid(-1, NULL, 0) > 0)
 		;
