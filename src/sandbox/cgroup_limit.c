@@ -116,6 +116,10 @@ static int limit_v1(const int fd[3], const struct cgroup_limits *l, bool more,
 		      { "memory.memsw.limit_in_bytes", true } };
 	size_t i;
 
+	/* EBUSY while more is buffered: nothing else has changed then. */
+	if (knob_num(fd[0], "memory.kmem.tcp.limit_in_bytes",
+		     l->mem_bytes / SOCKETS_PART, true, e) < 0)
+		return -e->code;
 	for (i = 0; i < ARRAY_LEN(knobs); i++) {
 		size_t k = more ? 1 - i : i;
 
@@ -123,9 +127,7 @@ static int limit_v1(const int fd[3], const struct cgroup_limits *l, bool more,
 			     knobs[k].may_miss, e) < 0)
 			return -e->code;
 	}
-	if (knob_num(fd[0], "memory.kmem.tcp.limit_in_bytes",
-		     l->mem_bytes / SOCKETS_PART, true, e) < 0 ||
-	    knob_num(fd[1], "user/cpu.cfs_quota_us", l->cpus_milli * 100, false,
+	if (knob_num(fd[1], "user/cpu.cfs_quota_us", l->cpus_milli * 100, false,
 		     e) < 0)
 		return -e->code;
 	return knob_num(fd[2], "pids.max", l->pids, false, e);
