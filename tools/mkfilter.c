@@ -130,6 +130,7 @@ static const struct {
 	{ "eacces", SECCOMP_RET_ERRNO | EACCES },
 	{ "eafnosupport", SECCOMP_RET_ERRNO | EAFNOSUPPORT },
 	{ "enosys", SECCOMP_RET_ERRNO | ENOSYS },
+	{ "eopnotsupp", SECCOMP_RET_ERRNO | EOPNOTSUPP },
 	{ "eperm", SECCOMP_RET_ERRNO | EPERM },
 	{ "eprotonosupport", SECCOMP_RET_ERRNO | EPROTONOSUPPORT },
 };

@@ -18,7 +18,7 @@ struct http_head;
 struct route;
 
 /* Each includes the ones in front of it. */
-enum scope { SCOPE_READ, SCOPE_USE, SCOPE_ADMIN };
+enum scope { SCOPE_READ, SCOPE_USE, SCOPE_APPROVE, SCOPE_POLICY, SCOPE_ADMIN };
 
 enum { WHO_CAP = 96, CALL_ARGS = 2, CALL_ARG_CAP = 128 };
 

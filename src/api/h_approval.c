@@ -259,7 +259,7 @@ const struct route approval_routes[] = {
 	{ "GET", "/v1/approvals", h_list, SCOPE_READ, ROUTE_ALONE,
 	  "List the requests that wait for a person", NULL, NULL,
 	  "ApprovalList", 200 },
-	{ "POST", "/v1/approvals/{number}", h_decide, SCOPE_USE, 0,
+	{ "POST", "/v1/approvals/{number}", h_decide, SCOPE_APPROVE, 0,
 	  "Let a request pass, or deny it", NULL, "ApprovalAnswer", NULL, 204 },
 	{ "POST", "/v1/sandboxes/{id}/approvals", h_access, SCOPE_USE, 0,
 	  "Ask for access to a host, ahead of any request to it", NULL,

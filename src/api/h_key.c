@@ -57,7 +57,9 @@ static int take_ask(const struct identity *who, const json_t *j,
 			       "name: more than %d bytes, or not plain text",
 			       KEY_NAME_CAP - 1);
 	if (scope_parse(k->scope_text, &k->scope) < 0)
-		return err_set(e, EINVAL, "scope: not read, use or admin");
+		return err_set(e, EINVAL,
+			       "scope: not read, use, "
+			       "approve, policy or admin");
 	if (strcmp(k->project, ALL_PROJECTS) == 0)
 		k->project = "";
 	else if (!name_valid(k->project))

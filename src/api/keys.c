@@ -16,26 +16,43 @@
 
 enum { USED_STEP_MS = 60000, KEY_BYTES = 20, ID_BYTES = 4 };
 
-static const char *const scope_names[] = {
-	[SCOPE_READ] = "read", [SCOPE_USE] = "use", [SCOPE_ADMIN] = "admin"
+/* `kept`: its number in the registry, which older ones have, too. */
+static const struct {
+	const char *name;
+	unsigned kept;
+} scopes[] = {
+	[SCOPE_READ] = { "read", 0 },       [SCOPE_USE] = { "use", 1 },
+	[SCOPE_APPROVE] = { "approve", 3 }, [SCOPE_POLICY] = { "policy", 4 },
+	[SCOPE_ADMIN] = { "admin", 2 },
 };
-static_assert(ARRAY_LEN(scope_names) == SCOPE_ADMIN + 1, "a name for each");
+static_assert(ARRAY_LEN(scopes) == SCOPE_ADMIN + 1, "a name for each");
 
 const char *scope_word(enum scope s)
 {
-	return scope_names[s];
+	return scopes[s].name;
 }
 
 int scope_parse(const char *name, enum scope *out)
 {
 	size_t i;
 
-	for (i = 0; i < ARRAY_LEN(scope_names); i++)
-		if (strcmp(scope_names[i], name) == 0) {
+	for (i = 0; i < ARRAY_LEN(scopes); i++)
+		if (strcmp(scopes[i].name, name) == 0) {
 			*out = (enum scope)i;
 			return 0;
 		}
 	return -EINVAL;
+}
+
+/* -1: nobody wrote such a number. */
+static int scope_of_row(const struct key_row *row)
+{
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(scopes); i++)
+		if (scopes[i].kept == row->scope)
+			return (int)i;
+	return -1;
 }
 
 void keys_init(struct api *a)
@@ -55,7 +72,7 @@ static struct key *insert(struct api *a, const struct key_row *row)
 	snprintf(k->name, sizeof(k->name), "%s", row->name);
 	snprintf(k->project, sizeof(k->project), "%s", row->project);
 	memcpy(k->hash, row->hash, sizeof(k->hash));
-	k->scope = (enum scope)row->scope;
+	k->scope = (enum scope)scope_of_row(row);
 	k->created_ms = row->created_ms;
 	k->used_ms = row->used_ms;
 	list_add(&a->keys.all, &k->node);
@@ -67,7 +84,7 @@ static struct key *insert(struct api *a, const struct key_row *row)
 /* A row that says something else than it was written with opens nothing. */
 static int load_key(void *arg, const struct key_row *row)
 {
-	if (strlen(row->id) != KEY_ID_CAP - 1 || row->scope > SCOPE_ADMIN ||
+	if (strlen(row->id) != KEY_ID_CAP - 1 || scope_of_row(row) < 0 ||
 	    (*row->project && !name_valid(row->project)))
 		log_err("key=%.16s bad row in the registry, ignoring", row->id);
 	else
@@ -145,7 +162,7 @@ struct key *key_make(struct api *a, const char *name, const char *project,
 	struct key_row row = { .id = id,
 			       .name = name,
 			       .project = project,
-			       .scope = scope,
+			       .scope = scopes[scope].kept,
 			       .created_ms = clock_wall_ms() };
 
 	if (a->keys.n >= KEYS_MAX) {

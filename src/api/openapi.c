@@ -246,11 +246,7 @@ static json_t *operation_id(const char *method, const char *path)
 
 static const char *scope_name(const struct route *r)
 {
-	static const char *const names[] = { [SCOPE_READ] = "read",
-					     [SCOPE_USE] = "use",
-					     [SCOPE_ADMIN] = "admin" };
-
-	return r->flags & ROUTE_OPEN ? "none" : names[r->scope];
+	return r->flags & ROUTE_OPEN ? "none" : scope_word(r->scope);
 }
 
 static json_t *operation(const struct route *r, const char *method)

@@ -292,6 +292,7 @@ static bool passes_out(const struct http_head *h, const struct port_way *way,
 static const char *new_location(const struct port_way *way, const char *value,
 				struct buf *text)
 {
+	size_t at = buf_len(text);
 	char own[48];
 	size_t n = (size_t)snprintf(own, sizeof(own), "http://localhost:%u",
 				    way->port);
@@ -302,7 +303,70 @@ static const char *new_location(const struct port_way *way, const char *value,
 	else if (value[0] != '/' || value[1] == '/')
 		return NULL;
 	buf_printf(text, "%s%s", way->prefix, *value ? value : "/");
-	return buf_str(text);
+	buf_add(text, "", 1);
+	return buf_data(text) + at;
+}
+
+/*
+ * A cookie is for its own preview: without Domain, which would have other
+ * previews get it, and by path with a Path below the prefix, because there all
+ * previews are on one host.
+ */
+static const char *new_cookie(const struct port_way *way, const char *value,
+			      struct buf *text)
+{
+	size_t at = buf_len(text), n = strcspn(value, ";"), path_n = 0;
+	const char *path = "";
+
+	buf_add(text, value, n);
+	while (value[n]) {
+		const char *part = value + n + 1;
+		size_t name;
+
+		part += strspn(part, " \t");
+		n = (size_t)(part - value) + strcspn(part, ";");
+		name = strcspn(part, "=; \t");
+		if (name == 4 && strncasecmp(part, "path", 4) == 0) {
+			path = part + 4 + strspn(part + 4, "= \t");
+			path_n = (size_t)(value + n - path);
+		} else if (name != 6 || strncasecmp(part, "domain", 6) != 0) {
+			buf_puts(text, "; ");
+			buf_add(text, part, (size_t)(value + n - part));
+		}
+	}
+	if (*way->prefix)
+		buf_printf(text, "; Path=%s%.*s", way->prefix,
+			   path_n > 1 && *path == '/' ? (int)path_n : 0, path);
+	else if (path_n > 0)
+		buf_printf(text, "; Path=%.*s", (int)path_n, path);
+	buf_add(text, "", 1);
+	return buf_data(text) + at;
+}
+
+/* `text` must not move: pointers into it are kept. */
+static void make_room(const struct http_head *h, const struct port_way *way,
+		      struct buf *text)
+{
+	size_t room = 0;
+	unsigned i;
+
+	for (i = 0; i < h->n_fields; i++)
+		if (strcasecmp(h->field[i].name, "location") == 0 ||
+		    strcasecmp(h->field[i].name, "set-cookie") == 0)
+			/* A blank more than it had, behind each semicolon. */
+			room += 2 * strlen(h->field[i].value) +
+				strlen(way->prefix) + 16;
+	buf_room(text, room);
+}
+
+static const char *new_value(const struct port_way *way,
+			     const struct http_field *f, struct buf *text)
+{
+	if (strcasecmp(f->name, "set-cookie") == 0)
+		return new_cookie(way, f->value, text);
+	if (!way->by_host && strcasecmp(f->name, "location") == 0)
+		return new_location(way, f->value, text);
+	return NULL;
 }
 
 void port_answer_fields(const struct http_head *h, const struct port_way *way,
@@ -310,18 +374,16 @@ void port_answer_fields(const struct http_head *h, const struct port_way *way,
 {
 	unsigned i, n = 0;
 
+	make_room(h, way, text);
 	for (i = 0; i < h->n_fields; i++) {
-		const char *moved = NULL;
+		const struct http_field *f = &h->field[i];
+		const char *value;
 
-		if (!passes_out(h, way, &h->field[i]))
+		if (!passes_out(h, way, f))
 			continue;
-		/* One is enough: `text` may move when it grows. */
-		if (!way->by_host && buf_len(text) == 0 &&
-		    strcasecmp(h->field[i].name, "location") == 0)
-			moved = new_location(way, h->field[i].value, text);
-		out[n++] = (struct http_field){ h->field[i].name,
-						moved ? moved
-						      : h->field[i].value };
+		value = new_value(way, f, text);
+		out[n++] = (struct http_field){ f->name,
+						value ? value : f->value };
 	}
 	/* Its scripts may run, but not as scripts of our origin. */
 	if (GUARD(CSP) && !way->by_host)

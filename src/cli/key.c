@@ -23,8 +23,8 @@ static int key_create(struct cli *cli, int argc, char **argv)
 	const struct opt table[] = {
 		{ "name", 0, OPT_TEXT, &name, "TEXT", "what it is for" },
 		{ "scope", 0, OPT_TEXT, &scope, "SCOPE",
-		  "read, use (the default) or admin; each includes the ones "
-		  "before" },
+		  "read, use (default), approve, policy, admin; each has "
+		  "those before" },
 		{ "project", 0, OPT_TEXT, &project, "PROJECT",
 		  "the only one whose sandboxes it sees (default: default; * "
 		  "is all)" },

@@ -135,12 +135,13 @@ void connect_count(struct flow *f)
 static void on_tunnel_end(struct tunnel *t, const char *why)
 {
 	struct flow *f = container_of(t, struct flow, tunnel);
+	const struct scan *look = f->look.found ? &f->look : &f->frame_look;
 	struct err e = { 0 };
 
 	f->tunnelled = false;
 	connect_count(f);
-	if (f->look.found) {
-		inject_canary(f->box, &f->pass.request, f->look.label, &e);
+	if (look->found) {
+		inject_canary(f->box, &f->pass.request, look->label, &e);
 		why = e.msg;
 	}
 	pass_end(f, 0, why);
@@ -149,13 +150,17 @@ static void on_tunnel_end(struct tunnel *t, const char *why)
 
 void connect_tunnel(struct flow *f, bool look, struct buf *up, struct buf *down)
 {
+	bool frames = f->pass.request.scheme != SCHEME_TCP; /* a WebSocket */
+
 	flow_deadline(f, 0);
 	f->look.set = look ? inject_canaries(f->box) : NULL;
+	f->frame_look.set = frames ? f->look.set : NULL;
 	f->tunnelled = true;
 	f->tunnel = (struct tunnel){
 		.gate = f->box->gate,
 		.hold = &f->pass.hold,
 		.up_scan = f->look.set ? &f->look : NULL,
+		.frame_scan = f->frame_look.set ? &f->frame_look : NULL,
 		.down_scan =
 			f->pass.inject.mask.set ? &f->pass.inject.mask : NULL,
 		.done = on_tunnel_end,

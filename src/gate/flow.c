@@ -35,6 +35,7 @@ static void free_flow(struct deferred *d)
 	exchange_free(f->x);
 	exchange_free(f->old);
 	scan_done(&f->look);
+	scan_done(&f->frame_look);
 	free(f->refusal);
 	free(f);
 }

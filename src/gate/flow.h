@@ -113,6 +113,7 @@ struct flow {
 	struct pass pass;
 	struct tunnel tunnel;
 	struct scan look;        /* canaries, in a tunnel that can be read */
+	struct scan frame_look;  /* ... and in the content of its frames */
 	struct refusal *refusal; /* of all that comes: TLS, to say it inside */
 	struct exchange *x;      /* exchange.c */
 	struct exchange *old;    /* one that became a tunnel */

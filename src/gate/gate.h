@@ -31,6 +31,7 @@
  *	resolve.c   names, for real
  *	address.c   addresses that are nobody's business
  *	tunnel.c    bytes both ways, unseen
+ *	ws_payload.c  the content of masked WebSocket frames
  *	hello.c	    the first message of TLS
  *	leaf.c	    certificates that sandboxes trust
  *	names.c     the resolver inside; dns.c its packets

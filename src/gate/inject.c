@@ -46,8 +46,12 @@ static struct box_words *words_of(struct box *b)
 	for (i = 0; i < b->n_uses; i++) {
 		const struct box_use *u = &b->uses[i];
 
-		scan_set_add(u->canary ? w->canaries : w->placeholders,
-			     u->placeholder, strlen(u->placeholder), i);
+		if (u->canary)
+			scan_set_add_loose(w->canaries, u->placeholder,
+					   strlen(u->placeholder), i);
+		else
+			scan_set_add(w->placeholders, u->placeholder,
+				     strlen(u->placeholder), i);
 	}
 	return w;
 }
@@ -481,6 +485,22 @@ void inject_mask_text(struct inject *j, const char *text, struct buf *out)
 	j->mask.found += s.found;
 	if (s.found)
 		j->mask.label = s.label;
+	scan_done(&s);
+}
+
+void inject_mask_name(struct inject *j, const char *name, struct buf *out)
+{
+	struct scan s = { .set = j->mask.set };
+	size_t n = strlen(name);
+
+	if (scan_look(&s, name, n)) {
+		j->mask.found++;
+		j->mask.label = s.label;
+		memset(buf_room(out, n), '*', n);
+		buf_fill(out, n);
+	} else {
+		buf_add(out, name, n);
+	}
 	scan_done(&s);
 }
 

@@ -67,6 +67,8 @@ void inject_canary(struct box *b, const struct request *r, unsigned label,
 		   struct err *e);
 /* A field of the answer, with what must not come back masked. */
 void inject_mask_text(struct inject *j, const char *text, struct buf *out);
+/* A field's name; as a whole, because servers change the case of names. */
+void inject_mask_name(struct inject *j, const char *name, struct buf *out);
 /* Its uses may be others now. Streams that are open go on with the words that
  * they began with: all of them stay until the end. */
 void inject_uses(struct box *b);

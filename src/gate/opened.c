@@ -33,7 +33,7 @@ void words_add_lines(struct words *w, const char *text)
 	while (*text) {
 		size_t n = strcspn(text, "\n");
 
-		scan_set_add(w->set, text, n, 0);
+		scan_set_add_loose(w->set, text, n, 0);
 		text += n + (text[n] == '\n');
 	}
 }

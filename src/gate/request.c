@@ -203,6 +203,15 @@ static bool is_replaced(const struct inject *j, const char *name)
 	return false;
 }
 
+/*
+ * Both agree on compression: what cannot be read is not masked. A range could
+ * cut a secret into pieces that are not known as parts of one; every server may
+ * answer with the whole instead.
+ */
+static const char *const not_masked[] = { "accept-encoding",
+					  "sec-websocket-extensions", "range",
+					  "if-range", NULL };
+
 static bool passes_out(const struct pass *p, const struct http_field *f,
 		       bool identity)
 {
@@ -211,9 +220,11 @@ static bool passes_out(const struct pass *p, const struct http_field *f,
 	if (GUARD(FORWARDED) && (in(not_outside, f->name) ||
 				 strncasecmp(f->name, "x-forwarded-", 12) == 0))
 		return false;
-	/* Both agree on compression: what cannot be read is not masked. */
-	if (identity && (strcasecmp(f->name, "accept-encoding") == 0 ||
-			 strcasecmp(f->name, "sec-websocket-extensions") == 0))
+	if (identity && in(not_masked, f->name))
+		return false;
+	/* Canaries are not found in compressed frames. */
+	if (inject_canaries(p->inject.box) &&
+	    strcasecmp(f->name, "sec-websocket-extensions") == 0)
 		return false;
 	return !GUARD(OWNFIELD) || !is_replaced(&p->inject, f->name);
 }
@@ -312,7 +323,7 @@ static void add_masked(struct pass *p, const struct http_field *f,
 		add(out, f->name, f->value);
 		return;
 	}
-	buf_puts(out, f->name);
+	inject_mask_name(&p->inject, f->name, out);
 	buf_puts(out, ": ");
 	inject_mask_text(&p->inject, f->value, out);
 	buf_puts(out, "\r\n");

@@ -18,6 +18,8 @@ enum {
 	HASH_BITS = 16,
 	BUCKETS = 1024,
 	WORD_MAX = 16 * 1024,
+	DUMP_ROW = 16,      /* bytes in a row of a hex dump */
+	DUMP_WORD_MAX = 64, /* a pattern for each row that it may have */
 	NONE = -1
 };
 
@@ -36,6 +38,7 @@ struct scan_set {
 	int buckets[BUCKETS];                   /* by the first block */
 	uint64_t blocks[(1 << HASH_BITS) / 64]; /* in the first 8 bytes */
 	uint64_t starts[(1 << HASH_BITS) / 64]; /* at the start */
+	struct scan_set *loose; /* patterns of the folded text; or NULL */
 };
 
 struct scan_set *scan_set_new(void)
@@ -54,6 +57,7 @@ void scan_set_free(struct scan_set *s)
 
 	if (!s)
 		return;
+	scan_set_free(s->loose);
 	for (i = 0; i < s->n; i++) {
 		sodium_memzero(s->v[i].p, s->v[i].n);
 		free(s->v[i].p);
@@ -213,6 +217,53 @@ bool scan_set_add(struct scan_set *s, const void *word, size_t n,
 	return true;
 }
 
+/* --- loose patterns --- */
+
+/* Lower case, and only the letters of base64's two alphabets. */
+static void fold(const char *p, size_t n, struct buf *out)
+{
+	char *to = buf_room(out, n);
+	size_t i, k = 0;
+
+	for (i = 0; i < n; i++) {
+		char c =
+			p[i] >= 'A' && p[i] <= 'Z' ? (char)(p[i] | 0x20) : p[i];
+
+		to[k] = c;
+		k += (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') ||
+		     c == '+' || c == '/' || c == '-' || c == '_';
+	}
+	buf_fill(out, k);
+}
+
+static void add_folded(struct scan_set *s, const char *p, size_t n,
+		       unsigned label)
+{
+	struct buf b = { 0 };
+
+	fold(p, n, &b);
+	add_wiped(s, &b, label);
+}
+
+bool scan_set_add_loose(struct scan_set *s, const char *word, size_t n,
+			unsigned label)
+{
+	static const char digits[] = "0123456789abcdef";
+	int from = s->n, i;
+	size_t at;
+
+	if (!scan_set_add(s, word, n, label))
+		return false;
+	if (!s->loose)
+		s->loose = scan_set_new();
+	for (i = from; i < s->n; i++)
+		add_folded(s->loose, s->v[i].p, s->v[i].n, label);
+	/* A dump has other things between its rows. */
+	for (at = 0; n <= DUMP_WORD_MAX && at + DUMP_ROW <= n; at++)
+		add_hex(s->loose, word + at, DUMP_ROW, digits, label);
+	return true;
+}
+
 void scan_set_copy(struct scan_set *s, const struct scan_set *from,
 		   unsigned label)
 {
@@ -220,6 +271,11 @@ void scan_set_copy(struct scan_set *s, const struct scan_set *from,
 
 	for (i = 0; i < from->n; i++)
 		add(s, from->v[i].p, from->v[i].n, label);
+	if (!from->loose)
+		return;
+	if (!s->loose)
+		s->loose = scan_set_new();
+	scan_set_copy(s->loose, from->loose, label);
 }
 
 /* --- looking --- */
@@ -331,15 +387,20 @@ static size_t pass(struct scan *s, const char *p, size_t n, bool last,
 	return held;
 }
 
+static void wipe(struct buf *b)
+{
+	if (b->p)
+		sodium_memzero(b->p, b->cap);
+	buf_done(b);
+}
+
 static void keep(struct scan *s, const char *p, size_t n)
 {
 	struct buf rest = { 0 };
 
 	if (n > 0)
 		buf_add(&rest, p, n);
-	if (s->held.p)
-		sodium_memzero(s->held.p, s->held.cap);
-	buf_done(&s->held);
+	wipe(&s->held);
 	s->held = rest;
 }
 
@@ -367,16 +428,33 @@ void scan_mask(struct scan *s, const void *p, size_t n, bool last,
 		run(s, p, n, last, out);
 }
 
+static void look_loose(struct scan *s, const void *p, size_t n)
+{
+	struct scan folded = { .set = s->set->loose, .held = s->held_loose };
+	struct buf text = { 0 };
+
+	fold(p, n, &text);
+	run(&folded, buf_data(&text), buf_len(&text), false, NULL);
+	s->held_loose = folded.held;
+	if (folded.found > 0) {
+		s->found += folded.found;
+		s->label = folded.label;
+	}
+	wipe(&text);
+}
+
 bool scan_look(struct scan *s, const void *p, size_t n)
 {
-	if (!scan_set_empty(s->set))
-		run(s, p, n, false, NULL);
+	if (scan_set_empty(s->set))
+		return false;
+	run(s, p, n, false, NULL);
+	if (s->found == 0 && s->set->loose)
+		look_loose(s, p, n);
 	return s->found > 0;
 }
 
 void scan_done(struct scan *s)
 {
-	if (s->held.p)
-		sodium_memzero(s->held.p, s->held.cap);
-	buf_done(&s->held);
+	wipe(&s->held);
+	wipe(&s->held_loose);
 }

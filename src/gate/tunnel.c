@@ -159,6 +159,16 @@ static int fill_pipe(struct way *w, const char **why)
 	return counted(w, (size_t)n) ? 1 : -EDQUOT;
 }
 
+static bool found_in_frames(struct tunnel *t, const char *p, size_t n)
+{
+	AUTO(buf_done) struct buf content = { 0 };
+
+	if (!t->frame_scan)
+		return false;
+	ws_payload_add(&t->frames, p, n, &content);
+	return scan_look(t->frame_scan, buf_data(&content), buf_len(&content));
+}
+
 /* The bytes that came, past what looks at them. */
 static int look(struct way *w, const char *p, size_t n, const char **why)
 {
@@ -168,7 +178,8 @@ static int look(struct way *w, const char *p, size_t n, const char **why)
 	}
 	if (w == &((struct ways *)w->tunnel->ways)->up) {
 		*why = found;
-		if (scan_look(w->scan, p, n))
+		if (scan_look(w->scan, p, n) ||
+		    found_in_frames(w->tunnel, p, n))
 			return -EACCES;
 		buf_add(&w->buf, p, n);
 		return 0;

@@ -8,6 +8,7 @@
 
 #include "gate/budget.h"
 #include "gate/gate.h"
+#include "gate/ws_payload.h"
 #include "http/stream.h"
 
 struct tunnel;
@@ -18,6 +19,8 @@ struct tunnel {
 	struct gate *gate;
 	struct budget_hold *hold; /* bytes are counted here; over it: the end */
 	struct scan *up_scan, *down_scan; /* words to look for; NULL: none */
+	/* The same as up_scan in the content of WebSocket frames. */
+	struct scan *frame_scan;
 	/* The end; `why` NULL: both sides ended it. */
 	void (*done)(struct tunnel *t, const char *why);
 	uint64_t idle_ms; /* ends it when nothing moves for so long; 0: never */
@@ -27,6 +30,7 @@ struct tunnel {
 	/* Private. */
 	struct http_stream inside, outside;
 	struct timer timer;
+	struct ws_payload frames;
 	void *ways;
 };
 

@@ -164,6 +164,21 @@ void tls_context_use(struct tls_context *ctx, X509 *cert, EVP_PKEY *key)
 	ctx->key = key;
 }
 
+/*
+ * A server's certificate must not be one of an authority, which could vouch
+ * for others. A certificate that is on the operator's list itself (no issuer in
+ * its chain) is believed as it is: self-signed ones usually say CA:TRUE.
+ */
+static int check_certificate(int ok, X509_STORE_CTX *ctx)
+{
+	if (!ok || X509_STORE_CTX_get_error_depth(ctx) != 0 ||
+	    sk_X509_num(X509_STORE_CTX_get0_chain(ctx)) == 1 ||
+	    X509_check_ca(X509_STORE_CTX_get_current_cert(ctx)) == 0)
+		return ok;
+	X509_STORE_CTX_set_error(ctx, X509_V_ERR_INVALID_CA);
+	return 0;
+}
+
 int tls_client_context_new(struct tls_context **out, const char *ca_path,
 			   struct err *e)
 {
@@ -173,7 +188,7 @@ int tls_client_context_new(struct tls_context **out, const char *ca_path,
 		return -e->code;
 	SSL_CTX_set_verify(ctx->ssl,
 			   GUARD(CERTS) ? SSL_VERIFY_PEER : SSL_VERIFY_NONE,
-			   NULL);
+			   check_certificate);
 	SSL_CTX_set_options(ctx->ssl, SSL_OP_NO_TICKET);
 	if (SSL_CTX_set_alpn_protos(ctx->ssl, our_protocol,
 				    sizeof(our_protocol) - 1) != 0)
@@ -265,6 +280,9 @@ static const struct {
 	  "its certificate is of an unknown issuer" },
 	{ X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT,
 	  "its certificate is of nobody but itself" },
+	{ X509_V_ERR_INVALID_CA,
+	  "a certificate of its chain is an authority's where it must not be, "
+	  "or the other way round (CA:TRUE)" },
 };
 
 static const char *failure(const struct tls *t)

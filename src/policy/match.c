@@ -1,11 +1,14 @@
 /* Which rule decides. */
+#include <ctype.h>
 #include <string.h>
 
+#include "base/auto.h"
+#include "base/buf.h"
 #include "base/guards.h"
 #include "policy/target.h"
 
 /* '*' is any run of characters; the last one seen is where we come back to. */
-bool path_matches(const char *pattern, const char *path)
+static bool matches(const char *pattern, const char *path, bool any_case)
 {
 	const char *star = NULL, *from = NULL;
 
@@ -13,7 +16,10 @@ bool path_matches(const char *pattern, const char *path)
 		if (*pattern == '*') {
 			star = ++pattern;
 			from = path;
-		} else if (*pattern == *path) {
+		} else if (*pattern == *path ||
+			   (any_case &&
+			    tolower((unsigned char)*pattern) ==
+				    tolower((unsigned char)*path))) {
 			pattern++;
 			path++;
 		} else if (star) {
@@ -26,6 +32,44 @@ bool path_matches(const char *pattern, const char *path)
 	while (*pattern == '*')
 		pattern++;
 	return *pattern == '\0';
+}
+
+bool path_matches(const char *pattern, const char *path)
+{
+	return matches(pattern, path, false);
+}
+
+/*
+ * The path as a server may read it that ignores parameters of segments
+ * ("/admin;x/y") and repeated slashes.
+ */
+static void plain_path(const char *path, struct buf *out)
+{
+	const char *s;
+
+	for (s = path; *s; s++) {
+		if (*s == ';')
+			s += strcspn(s, "/");
+		if (!*s)
+			break;
+		if (*s != '/' || buf_len(out) == 0 ||
+		    buf_data(out)[buf_len(out) - 1] != '/')
+			buf_add(out, s, 1);
+	}
+}
+
+/* A rule that withholds something is not stepped around by a spelling of the
+ * path that some servers take for the same; one that allows is exact. */
+static bool path_fits(const struct rule *r, const char *path)
+{
+	AUTO(buf_done) struct buf plain = { 0 };
+
+	if (path_matches(r->path, path))
+		return true;
+	if (r->effect == EFFECT_ALLOW)
+		return false;
+	plain_path(path, &plain);
+	return matches(r->path, buf_str(&plain), true);
 }
 
 bool host_fits(enum host_kind kind, const char *pattern, size_t n,
@@ -110,7 +154,7 @@ static enum fit fits(const struct rule *r, const struct request *q,
 	if (r->methods && q->method &&
 	    !(r->methods & method_bit(q->method, strlen(q->method))))
 		return FIT_NO;
-	if (r->path[0] && q->path && !path_matches(r->path, q->path))
+	if (r->path[0] && q->path && !path_fits(r, q->path))
 		return FIT_NO;
 	if ((r->methods && !q->method) || (r->path[0] && !q->path))
 		return FIT_UNKNOWN;

@@ -98,6 +98,13 @@ static int limit_v2(int fd, const struct cgroup_limits *l, struct err *e)
 	return 0;
 }
 
+/*
+ * On v1 buffers of sockets, TCP and UDP alike, are no part of the memory: the
+ * kernel counts them apart, and only when there is a limit. At it TCP slows
+ * down and datagrams are dropped. On v2 they are a part of memory.max.
+ */
+enum { SOCKETS_PART = 4 };
+
 /* Memory with swap must never be less than memory: which one comes first? */
 static int limit_v1(const int fd[3], const struct cgroup_limits *l, bool more,
 		    struct err *e)
@@ -109,6 +116,10 @@ static int limit_v1(const int fd[3], const struct cgroup_limits *l, bool more,
 		      { "memory.memsw.limit_in_bytes", true } };
 	size_t i;
 
+	/* EBUSY while more is buffered: nothing else has changed then. */
+	if (knob_num(fd[0], "memory.kmem.tcp.limit_in_bytes",
+		     l->mem_bytes / SOCKETS_PART, true, e) < 0)
+		return -e->code;
 	for (i = 0; i < ARRAY_LEN(knobs); i++) {
 		size_t k = more ? 1 - i : i;
 

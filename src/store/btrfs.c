@@ -220,6 +220,17 @@ static int btrfs_seal(int tree_fd, struct err *e)
 	return err_sys(e, "set a subvolume read-only");
 }
 
+static void btrfs_unseal(int tree_fd)
+{
+	uint64_t flags = 0;
+
+	if (ioctl(tree_fd, BTRFS_IOC_SUBVOL_GETFLAGS, &flags) < 0 ||
+	    !(flags & BTRFS_SUBVOL_RDONLY))
+		return;
+	flags &= ~(uint64_t)BTRFS_SUBVOL_RDONLY;
+	ioctl(tree_fd, BTRFS_IOC_SUBVOL_SETFLAGS, &flags);
+}
+
 static int btrfs_destroy(int dir_fd, const char *name)
 {
 	struct btrfs_ioctl_vol_args args = { 0 };
@@ -268,6 +279,7 @@ const struct store_ops store_btrfs = {
 	.usage = btrfs_usage,
 	.settle = btrfs_settle,
 	.seal = btrfs_seal,
+	.unseal = btrfs_unseal,
 	.destroy = btrfs_destroy,
 	.sweep = btrfs_sweep,
 };

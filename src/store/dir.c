@@ -252,6 +252,11 @@ static int dir_seal(int tree_fd, struct err *e)
 	return 0;
 }
 
+static void dir_unseal(int tree_fd)
+{
+	(void)tree_fd;
+}
+
 static int dir_destroy(int dir_fd, const char *name)
 {
 	(void)dir_fd;
@@ -291,6 +296,7 @@ const struct store_ops store_dir = {
 	.usage = dir_usage,
 	.settle = dir_settle,
 	.seal = dir_seal,
+	.unseal = dir_unseal,
 	.destroy = dir_destroy,
 	.sweep = dir_sweep,
 };

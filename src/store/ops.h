@@ -46,7 +46,10 @@ struct store_ops {
 	void (*settle)(struct store *s, int tree_fd);
 	/* Nobody shall write to it any more. */
 	int (*seal)(int tree_fd, struct err *e);
-	/* 1: destroyed; 0: not one to be destroyed whole; or -errno. */
+	/* Takes seal() back, as far as possible: the tree is to be emptied. */
+	void (*unseal)(int tree_fd);
+	/* 1: destroyed; 0: not one to be destroyed whole; or -errno, which is
+	 * ENOTEMPTY while other trees are nested in it. */
 	int (*destroy)(int dir_fd, const char *name);
 	/* Limits of trees that are gone: 0, 1 (some remain) or -errno. */
 	int (*sweep)(struct store *s, struct err *e);

@@ -1,11 +1,16 @@
 /*
- * Emptying the trash. What lies there was a sandbox's: names, links, depth and
- * numbers are an attacker's.
+ * Emptying the trash. Its files were a sandbox's: an attacker chose names,
+ * links, depth and numbers.
  *
  * No recursion and no stack of descriptors: a directory that is not empty is
  * moved up into trash/ itself and gets its turn there. So depth costs nothing,
- * two descriptors are enough, and a sweep that is killed at any point leaves a
+ * few descriptors are enough, and a sweep that is killed at any point leaves a
  * trash that the next one continues with.
+ *
+ * A tree of btrfs is destroyed whole, unless subvolumes are nested in it: the
+ * kernel then answers ENOTEMPTY. Such a tree is emptied like a directory, with
+ * one difference: directories cannot leave their subvolume (EXDEV), so they
+ * move up to its root, while nested subvolumes move on to trash/.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -20,7 +25,8 @@
 
 struct sweep {
 	const struct store_ops *ops;
-	int trash_fd;
+	int trash_fd;   /* subvolumes move up to here... */
+	int top_fd;     /* ...and directories: the root of their subvolume */
 	uint64_t done;  /* removed or moved so far: are we getting on? */
 	int failed;     /* last errno of what could not be removed... */
 	char name[256]; /* ...and its name */
@@ -44,14 +50,39 @@ static int open_dir(int dir_fd, const char *name)
 	return (int)syscall(SYS_openat2, dir_fd, name, &how, sizeof(how));
 }
 
-/* Inode numbers are unique, so names made of them do not meet. */
-static int move_up(struct sweep *w, int dir_fd, const struct dirent *d)
+/*
+ * Inode numbers are unique within a subvolume, and so are the numbers of
+ * subvolumes, which readdir() returns for them: names made of them do not meet.
+ */
+static int move_up(int dir_fd, const struct dirent *d, int to_fd, char kind)
 {
 	char name[32];
 
-	snprintf(name, sizeof(name), "d%llu", (unsigned long long)d->d_ino);
-	return renameat2(dir_fd, d->d_name, w->trash_fd, name,
-			 RENAME_NOREPLACE);
+	snprintf(name, sizeof(name), "%c%llu", kind,
+		 (unsigned long long)d->d_ino);
+	return renameat2(dir_fd, d->d_name, to_fd, name, RENAME_NOREPLACE);
+}
+
+static int remove_plain(struct sweep *w, int dir_fd, const struct dirent *d)
+{
+	int r = unlinkat(dir_fd, d->d_name, 0);
+
+	if (r < 0 && errno == EISDIR)
+		r = unlinkat(dir_fd, d->d_name, AT_REMOVEDIR);
+	if (r < 0 && (errno == ENOTEMPTY || errno == EEXIST))
+		r = move_up(dir_fd, d, w->top_fd, 'd');
+	return r < 0 ? -errno : 1;
+}
+
+/* A subvolume with others in it. A read-only one cannot be moved. */
+static int move_subvolume(struct sweep *w, int dir_fd, const struct dirent *d)
+{
+	AUTO_CLOSE int fd = open_dir(dir_fd, d->d_name);
+
+	if (fd < 0)
+		return -errno;
+	w->ops->unseal(fd);
+	return move_up(dir_fd, d, w->trash_fd, 's') < 0 ? -errno : 1;
 }
 
 /* Nothing of that name is left in the directory, unless it failed. */
@@ -59,14 +90,10 @@ static void remove_entry(struct sweep *w, int dir_fd, const struct dirent *d)
 {
 	int r = w->ops->destroy(dir_fd, d->d_name);
 
-	if (r == 0) {
-		r = unlinkat(dir_fd, d->d_name, 0);
-		if (r < 0 && errno == EISDIR)
-			r = unlinkat(dir_fd, d->d_name, AT_REMOVEDIR);
-		if (r < 0 && (errno == ENOTEMPTY || errno == EEXIST))
-			r = move_up(w, dir_fd, d);
-		r = r < 0 ? -errno : 1;
-	}
+	if (r == 0)
+		r = remove_plain(w, dir_fd, d);
+	else if (r == -ENOTEMPTY)
+		r = move_subvolume(w, dir_fd, d);
 	if (r > 0)
 		w->done++;
 	else if (r != -ENOENT)
@@ -95,20 +122,53 @@ static void empty_dir(struct sweep *w, int fd)
 		fail(w, "a directory in trash/", errno);
 }
 
+static int passes(struct sweep *w);
+
+/* Of a subvolume in trash/: the kernel destroys it when none is nested in it.
+ */
+static void empty_subvolume(struct sweep *w, const struct dirent *d)
+{
+	AUTO_CLOSE int fd = open_dir(w->trash_fd, d->d_name);
+	struct sweep in = { .ops = w->ops,
+			    .trash_fd = w->trash_fd,
+			    .top_fd = fd };
+	int r = fd < 0 ? -errno : 0;
+
+	if (r == 0) {
+		w->ops->unseal(fd);
+		r = passes(&in);
+	}
+	w->done += in.done;
+	if (r < 0)
+		fail(w, d->d_name, -r);
+	else if (in.failed)
+		fail(w, in.name, in.failed);
+	if (w->ops->destroy(w->trash_fd, d->d_name) > 0)
+		w->done++;
+}
+
+/* An entry of the top: the trash, or a subvolume that is emptied. */
 static void sweep_one(struct sweep *w, const struct dirent *d)
 {
-	int fd;
+	int fd, r = w->ops->destroy(w->top_fd, d->d_name);
 
-	if (w->ops->destroy(w->trash_fd, d->d_name) > 0) {
+	if (r > 0) {
 		w->done++;
 		return;
 	}
-	fd = open_dir(w->trash_fd, d->d_name);
+	if (r == -ENOTEMPTY) {
+		if (w->top_fd == w->trash_fd)
+			empty_subvolume(w, d);
+		else
+			remove_entry(w, w->top_fd, d);
+		return;
+	}
+	fd = open_dir(w->top_fd, d->d_name);
 	if (fd >= 0)
 		empty_dir(w, fd);
 	else if (errno != ENOTDIR && errno != ELOOP && errno != ENOENT)
 		fail(w, d->d_name, errno);
-	if (unlinkat(w->trash_fd, d->d_name, fd >= 0 ? AT_REMOVEDIR : 0) == 0)
+	if (unlinkat(w->top_fd, d->d_name, fd >= 0 ? AT_REMOVEDIR : 0) == 0)
 		w->done++;
 	/* Not empty: something below failed, and that is the better news. */
 	else if (errno != ENOENT && errno != ENOTEMPTY && errno != EEXIST)
@@ -119,7 +179,7 @@ static void sweep_one(struct sweep *w, const struct dirent *d)
 static int pass(struct sweep *w)
 {
 	AUTO_CLOSE int fd =
-		openat(w->trash_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		openat(w->top_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	AUTO_DIR DIR *dir = NULL;
 	struct dirent *d;
 	int seen = 0;
@@ -154,7 +214,7 @@ static int passes(struct sweep *w)
 int sweep_dir(const struct store_ops *ops, int dir_fd, const char *name)
 {
 	AUTO_CLOSE int fd = open_dir(dir_fd, name);
-	struct sweep w = { .ops = ops, .trash_fd = fd };
+	struct sweep w = { .ops = ops, .trash_fd = fd, .top_fd = fd };
 	int r;
 
 	if (fd < 0)
@@ -169,7 +229,7 @@ int sweep_trash(struct store *s, struct err *e)
 {
 	AUTO_CLOSE int fd =
 		openat(s->root_fd, "trash", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	struct sweep w = { .ops = s->ops, .trash_fd = fd };
+	struct sweep w = { .ops = s->ops, .trash_fd = fd, .top_fd = fd };
 	int r;
 
 	if (fd < 0)

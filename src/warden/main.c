@@ -147,6 +147,7 @@ static int start(struct warden *w, struct err *e)
 	    claim_groups(w, e) < 0 || store_open(&w->store, &w->conf, e) < 0)
 		return -e->code;
 	w->launch.cg = &w->cg;
+	host_limits_raise();
 	/* The socket is made while its path can still be named; the backlog
 	 * holds whoever comes before we are ready. */
 	if (serve_listen(w, e) < 0 || confine_enter(w, e) < 0)

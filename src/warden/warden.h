@@ -308,6 +308,9 @@ int confine_enter(struct warden *w, struct err *e) MUST_CHECK;
 /* The parent control group is ours alone: EBUSY when it is another's. */
 int claim_groups(const struct warden *w, struct err *e) MUST_CHECK;
 
+/* host_limits.c: limits of the whole host that a sandbox could use up. */
+void host_limits_raise(void);
+
 /* slots.c */
 int slots_init(struct warden *w, struct err *e) MUST_CHECK;
 int slot_take(struct warden *w, unsigned *slot, struct err *e) MUST_CHECK;

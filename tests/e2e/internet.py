@@ -273,15 +273,15 @@ class Authority:
         return subprocess.run(["openssl", *args], check=True,
                               capture_output=True, **kw).stdout
 
-    def issue(self, names, days=7):
+    def issue(self, names, days=7, more=""):
         """A certificate for names and addresses: (cert, key) as paths. With
-        days < 0 it has expired."""
+        days < 0 it has expired. `more`: lines of extensions."""
         self.n += 1
         base = f"{self.cert[:-4]}-{self.n}"
         alt = ",".join(f"IP:{n}" if _is_address(n) else f"DNS:{n}"
                        for n in names)
         with open(base + ".ext", "w") as f:
-            f.write(f"subjectAltName={alt}\nextendedKeyUsage=serverAuth\n")
+            f.write(f"subjectAltName={alt}\nextendedKeyUsage=serverAuth\n{more}")
         req = self._openssl("req", "-newkey", "ec", "-pkeyopt",
                             "ec_paramgen_curve:P-256", "-nodes", "-subj",
                             f"/CN={names[0][:60]}", "-keyout", base + ".key")
@@ -309,9 +309,9 @@ class Authority:
                       "-extfile", base + ".ext", "-startdate",
                       "20240101000000Z", "-enddate", "20240102000000Z")
 
-    def context(self, names, days=7, alpn=("http/1.1",)):
+    def context(self, names, days=7, alpn=("http/1.1",), more=""):
         ctx = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        ctx.load_cert_chain(*self.issue(names, days))
+        ctx.load_cert_chain(*self.issue(names, days, more))
         if alpn:
             ctx.set_alpn_protocols(list(alpn))
         return ctx

@@ -196,11 +196,16 @@ class Approvals(Case):
         wait_for("nobody is asked", lambda: not self.pending(), 10 * SLOW)
 
     def test_who_may_decide(self):
-        key = self.i.api("POST", "/v1/keys", {"project": "elsewhere"}).json["key"]
+        key = self.i.api("POST", "/v1/keys", {
+            "project": "elsewhere", "scope": "approve"}).json["key"]
         auth = {"Authorization": f"Bearer {key}"}
+        own = self.i.api("POST", "/v1/keys", {"scope": "use"}).json["key"]
         box = self.make()
         h, p = self.hold(box)
         path = f"/v1/approvals/{p['number']}"
+        r = self.i.api("POST", path, {"allow": True},
+                       headers={"Authorization": f"Bearer {own}"})
+        self.assertEqual(r.status, 403, r)
         r = self.i.api("GET", "/v1/approvals", headers=auth)
         self.assertEqual(r.json["approvals"], [])
         r = self.i.api("POST", path, {"allow": True}, headers=auth)

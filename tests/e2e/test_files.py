@@ -178,6 +178,8 @@ class Plain(Case):
         self.refused(self.f.get("to-fifo"), 400, "bad_request", "regular")
         self.refused(self.f.put("fifo", b"x"), 400, "bad_request", "regular")
         self.refused(self.f.get("/dev/zero"), 400, "bad_request", "regular")
+        self.refused(self.f.get("/dev/tty"), 400, "bad_request", "regular")
+        self.refused(self.f.put("/dev/tty", b"x"), 400, "bad_request", "regular")
         self.refused(self.f.get("dir"), 400, "is_a_directory")
         self.refused(self.f.put("dir", b""), 400, "is_a_directory")
         self.refused(self.f.get("fifo/x"), 400, "not_a_directory")

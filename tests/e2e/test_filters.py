@@ -36,6 +36,7 @@ VALUES = {
     "PROT_EXEC": 4, "RLIMIT_CORE": 4, "PR_SET_MM": 35,
 }
 ERRNOS = {"eperm": 1, "eacces": 13, "enosys": 38, "eprotonosupport": 93,
+          "eopnotsupp": 95,
           "eafnosupport": 97}
 # uretprobe and uprobe: newer kernels put these into programs themselves, and ask
 # no filter about them. Called by anybody else they do nothing but this.

@@ -35,7 +35,7 @@ GOOD = ["api", "alias", "both", "rebind", "six", "mixed", "none", "named",
 RULES = [f"allow * http://{n}" for n in FORBIDDEN] + \
     [f"allow * http://{n}.test" for n in GOOD] + \
     [f"allow GET https://{n}.test/*" for n in
-     ("api", "expired", "wrong", "unknown", "notls")] + \
+     ("api", "expired", "wrong", "unknown", "authority", "notls")] + \
     ["allow * http://[2001:db8:113::50]", "allow * http://10.8.8.8",
      "allow * http://host4.test:8099", "private 10.9.9.0/24",
      "allow * http://far.test", "allow GET https://far.test/*"]
@@ -229,6 +229,8 @@ class Upstream(Base):
         self.tls_server("expired.test", self.net.ca.context(["expired.test"], -1))
         self.tls_server("wrong.test", self.net.ca.context(["right.test"]))
         self.tls_server("unknown.test", other.context(["unknown.test"]))
+        self.tls_server("authority.test", self.net.ca.context(
+            ["authority.test"], more="basicConstraints=critical,CA:TRUE\n"))
         self.tls_server("notls.test", None,
                         raw=lambda c: c.sendall(b"SSH-2.0-x\r\n"))
         self.assertEqual(self.get_tls("api.test", "/x").status, 200)
@@ -236,6 +238,7 @@ class Upstream(Base):
         for name, words in (("expired.test", "has expired"),
                             ("wrong.test", "of another name"),
                             ("unknown.test", "unknown issuer"),
+                            ("authority.test", "CA:TRUE"),
                             ("notls.test", "no TLS with notls.test")):
             with self.subTest(name):
                 got = self.get_tls(name)

@@ -118,6 +118,40 @@ class Keys(KeyCase):
             self.fails(403, "forbidden", "DELETE", "/v1/sandboxes?all=true", k)
         self.assertEqual(self.call("DELETE", f"/v1/sandboxes/{box}", use).status, 204)
 
+    def test_an_agents_key_cannot_approve_itself(self):
+        keys = {s: self.key(s) for s in ("read", "use", "approve", "policy",
+                                         "admin")}
+        may = {"approve": ("approve", "policy", "admin"),
+               "policy": ("policy", "admin")}
+        for what, method, path, body in (
+                ("approve", "POST", "/v1/approvals/1", {"allow": True}),
+                ("policy", "PUT", "/v1/policies/p", b"allow * x.test"),
+                ("policy", "DELETE", "/v1/policies/p", None)):
+            for scope, key in keys.items():
+                with self.subTest(what=what, method=method, scope=scope):
+                    r = self.call(method, path, key, body)
+                    if scope in may[what]:
+                        self.assertIn(r.status, (200, 204, 400, 404), r)
+                    else:
+                        self.assertEqual(r.status, 403, r)
+                        self.assertIn(f"'{what}' is needed", r.json["message"])
+        self.create(keys["approve"], name="b")
+
+    def test_scopes_are_kept(self):
+        """Keys of older registries keep theirs: 2 has always been admin."""
+        scopes = ("read", "use", "approve", "policy", "admin")
+        for s in scopes:
+            self.key(s, name=s)
+        self.a.kill(15)
+        db = sqlite3.connect(f"{self.a.state_dir}/registry/registry.db")
+        kept = dict(db.execute("SELECT name, scope FROM keys"))
+        db.close()
+        self.assertEqual((kept["read"], kept["use"], kept["admin"]), (0, 1, 2))
+        self.a.start()
+        self.assertEqual({k["name"]: k["scope"] for k in
+                          self.a.api("GET", "/v1/keys").json["keys"]},
+                         {s: s for s in scopes})
+
     def test_images_are_the_operators(self):
         """They are shared: the admin of one project must not change them."""
         admin, op = self.key("admin"), self.key("admin", "*")

@@ -61,6 +61,14 @@ class Memory(harness.Case):
         text = self.i.sh(box, "grep MemTotal /proc/meminfo").out
         self.assertEqual(int(text.split()[1]) * 1024, 100 * MIB)
 
+    @unittest.skipIf(harness.TIER == "microvm", "it has its own kernel's")
+    def test_files_in_memory_do_not_show_the_hosts_size(self):
+        box = self.i.create(memory=100 * MIB)
+        for path, files in (("/dev/shm", 1048576), ("/sys", 64)):
+            out = self.i.sh(box, f"stat -f {path}").out
+            self.assertEqual(int(re.search(r"Inodes: Total: (\d+)", out)[1]),
+                             files)
+
 
 class Processes(harness.Case):
     def test_fork_fails_at_the_limit(self):

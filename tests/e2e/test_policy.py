@@ -143,7 +143,7 @@ class Saved(unittest.TestCase):
 
     def key(self, project):
         return self.a.api("POST", "/v1/keys", {
-            "scope": "use", "project": project}).json["key"]
+            "scope": "policy", "project": project}).json["key"]
 
     def test_verbs(self):
         path = os.path.join(self.dir.name, "p")

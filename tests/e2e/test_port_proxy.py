@@ -423,8 +423,45 @@ class Hostile(PortCase):
     def test_cookies_of_ours(self):
         self.serve(says(b"HTTP/1.1 200 OK\r\nSet-Cookie: carrel_token=x\r\n"
                         b"Set-Cookie: a=b\r\nContent-Length: 0\r\n\r\n"))
-        self.assertEqual(self.call().headers["Set-Cookie"], "a=b")
+        self.assertEqual(self.call().headers["Set-Cookie"],
+                         f"a=b; Path={self.path}")
         self.assertEqual(self.call(host=self.host).headers["Set-Cookie"], "a=b")
+
+    def test_cookies_stay_in_their_preview(self):
+        """By path all previews are on one host, by host in one domain."""
+        p = self.path
+        for sent, by_path, by_host in (
+                ("a=b; Path=/", f"a=b; Path={p}", "a=b; Path=/"),
+                ("a=b; path=/x; HttpOnly; SameSite=Lax",
+                 f"a=b; HttpOnly; SameSite=Lax; Path={p}/x",
+                 "a=b; HttpOnly; SameSite=Lax; Path=/x"),
+                ("a=b;Domain=box.test;Secure", f"a=b; Secure; Path={p}",
+                 "a=b; Secure"),
+                ("a=b; DOMAIN = .box.test ; Path=x; Path = /y",
+                 f"a=b; Path={p}/y", "a=b; Path=/y"),
+                ("a=b; Path=/v1/sandboxes",
+                 f"a=b; Path={p}/v1/sandboxes", "a=b; Path=/v1/sandboxes"),
+                ("a=path=/; Max-Age=1;", f"a=path=/; Max-Age=1; ; Path={p}",
+                 "a=path=/; Max-Age=1; ")):
+            with self.subTest(sent):
+                server = self.serve(says(
+                    b"HTTP/1.1 200 OK\r\nSet-Cookie: c=d\r\nLocation: /z\r\n"
+                    b"Set-Cookie: " + sent.encode() +
+                    b"\r\nContent-Length: 0\r\n\r\n"))
+                for host, first, want in ((None, f"c=d; Path={p}", by_path),
+                                          (self.host, "c=d", by_host)):
+                    head = self.raw((
+                        f"GET {'' if host else p}/ HTTP/1.1\r\n"
+                        f"Host: {host or 'localhost'}\r\nConnection: close\r\n"
+                        f"Authorization: Bearer {self.key}\r\n\r\n").encode())
+                    head = head.decode().split("\r\n")
+                    self.assertEqual([x[12:].strip() for x in head if
+                                      x.startswith("Set-Cookie: ")],
+                                     [first, want.strip()])
+                    self.assertIn("Location: " + ("/z" if host else f"{p}/z"),
+                                  head)
+                self.servers.remove(server)
+                server.close()
 
 
 class Limits(PortCase):

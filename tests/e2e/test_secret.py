@@ -3,6 +3,7 @@
 ones, and nobody else ever sees them."""
 
 import base64
+import contextlib
 import hashlib
 import hmac
 import http.client
@@ -299,7 +300,109 @@ class Secrets(harness.Case):
         self.assertNotIn(TOKEN.encode(), got)
         self.assertIn(b"*" * len(TOKEN), got)
 
+    def test_echo_in_the_name_of_a_field(self):
+        """Servers change the case of names."""
+        value = "tok-9F31c7d2e85a4b60-abcXYZ"
+        self.set("echo", "--host", "api.test", value=value)
+        box = self.box("echo")
+        for name in (value, value.upper(), value.title()):
+            self.web.handler = lambda r, name=name: (
+                f"HTTP/1.1 200 OK\r\nX-{name}: y\r\nX-Fine: z\r\n"
+                "Content-Length: 0\r\n\r\n").encode()
+            head = self.get(box, "https://api.test/").head.decode()
+            self.assertNotIn(value.lower(), head.lower())
+            self.assertIn("X-Fine: z", head)
+
+    def test_echo_in_ranges(self):
+        """Pieces of a secret would not be known as such."""
+        self.set("echo", "--host", "api.test")
+        box = self.box("echo")
+
+        def ranges(r):
+            whole = r.header("Authorization", "").encode()
+            wanted = re.fullmatch(r"bytes=(\d+)-(\d+)", r.header("Range", ""))
+            if not wanted:
+                return echo(r)
+            part = whole[int(wanted[1]):int(wanted[2]) + 1]
+            return (b"HTTP/1.1 206 Partial Content\r\nContent-Length: %d\r\n\r\n"
+                    % len(part)) + part
+        self.web.handler = ranges
+        for first in range(0, len(TOKEN) + 8, 4):
+            r = self.get(box, "https://api.test/", "If-Range: \"x\"",
+                         f"Range: bytes={first}-{first + 3}")
+            self.assertEqual(r.status, 200)
+        self.assertIsNone(self.web.requests[-1].header("If-Range"))
+        # Where no secret is, it stays.
+        self.get(box, "https://other.test/", "Range: bytes=0-3")
+        self.assertEqual(self.other.requests[-1].header("Range"), "bytes=0-3")
+
     # -- canaries
+
+    def test_canary_in_other_forms(self):
+        box = self.i.create(rules=RULES, canaries=["AWS_SECRET"])
+        forms = {
+            "upper case": "tr a-z A-Z",
+            "lines of base64": "base64 -w 76",
+            "lines of digits": "hexdump -v -e '30/1 \"%02x\" \"\\\\n\"'",
+            "dump": "hexdump -C",
+        }
+        for name, form in forms.items():
+            with self.subTest(name):
+                text = self.i.sh(box, f"env | {{ {form}; }}").out
+                self.assertGreater(len(text), 50)
+                r = self.get(box, "https://api.test/", body=text)
+                self.assertEqual(r.status, 403, text)
+                self.assertIn("AWS_SECRET", r.text)
+        self.assertEqual(self.web.requests, [])
+
+    def test_canary_in_a_websocket(self):
+        """Clients mask what is in their frames."""
+        box = self.i.create(rules=RULES, canaries=["AWS_SECRET"])
+        word = self.i.sh(box, "echo $AWS_SECRET").out.strip().encode()
+        heard = []
+
+        def serve(c):
+            head = b""
+            while b"\r\n\r\n" not in head:
+                head += c.recv(65536)
+            heard.append(head)
+            c.sendall(b"HTTP/1.1 101 Switching Protocols\r\n"
+                      b"Connection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+            while piece := c.recv(65536):
+                heard.append(piece)
+                c.sendall(b"heard")
+        self.web.raw = serve
+        self.addCleanup(setattr, self.web, "raw", None)
+        w = self.inside(box)
+        s, r = w.tunnel("api.test")
+        self.assertEqual(r.status, 200, r)
+
+        def frame(text):
+            key = b"\x5a\xa5\x3c\xc3"
+            length = bytes([0x80 | len(text)]) if len(text) < 126 else \
+                bytes([0x80 | 126]) + len(text).to_bytes(2, "big")
+            return b"\x81" + length + key + bytes(
+                b ^ key[i % 4] for i, b in enumerate(text))
+        with w.tls(s, "api.test") as s:
+            s.sendall(b"GET /ws HTTP/1.1\r\nHost: api.test\r\n"
+                      b"Connection: Upgrade\r\nUpgrade: websocket\r\n"
+                      b"Sec-WebSocket-Version: 13\r\n"
+                      b"Sec-WebSocket-Extensions: permessage-deflate\r\n"
+                      b"Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n")
+            got = b""
+            while b"\r\n\r\n" not in got:
+                got += s.recv(65536)
+            s.sendall(frame(b"hello"))
+            self.assertEqual(s.recv(65536), b"heard")
+            half = len(word) // 2
+            s.sendall(frame(b"x" * 200 + word[:half]))
+            self.assertEqual(s.recv(65536), b"heard")
+            s.sendall(frame(word[half:]))
+            with contextlib.suppress(OSError):
+                self.assertEqual(s.recv(65536), b"")
+        self.assertNotIn(b"permessage-deflate", heard[0])
+        self.assertEqual(len(heard), 3)
+        self.logged(1, "canary.found")
 
     def test_canary(self):
         box = self.i.create(rules=RULES, canaries=["AWS_SECRET"])

@@ -172,6 +172,28 @@ class Limits(harness.Case):
         self.i.rm(self.i.create())
 
 
+class Host(harness.Case):
+    FILE_MAX = "/proc/sys/fs/file-max"
+
+    @classmethod
+    def setUpClass(cls):
+        cls.was = harness.read(cls.FILE_MAX)
+        # What the kernel makes of a host's memory, or a large part of it.
+        with open(cls.FILE_MAX, "w") as f:
+            f.write("2000000")
+        cls.addClassCleanup(cls.put_back)
+        super().setUpClass()
+
+    @classmethod
+    def put_back(cls):
+        with open(cls.FILE_MAX, "w") as f:
+            f.write(cls.was)
+
+    def test_open_files_have_no_limit_of_the_whole_host(self):
+        """They count as memory of their sandbox (row F25)."""
+        self.assertEqual(int(harness.read(self.FILE_MAX)), (1 << 63) - 1)
+
+
 class Stop(harness.Case):
     CONF = {"spares": 2}
 

@@ -2,6 +2,8 @@
 #include "probe.h"
 
 #include <fcntl.h>
+#include <linux/btrfs.h>
+#include <linux/fs.h>
 #include <linux/kcmp.h>
 #include <linux/seccomp.h>
 #include <sched.h>
@@ -217,6 +219,42 @@ static void d20(void)
 	}
 	close(slave);
 	close(master);
+}
+
+/*
+ * On a volume (`dir=PATH`) these are the kernel's own; elsewhere it says
+ * ENOTTY, so that a missing filter shows everywhere. Without one nothing stays:
+ * the subvolume is removed, and the flags and a flush change nothing.
+ */
+static void d27(void)
+{
+	static const struct {
+		const char *name;
+		unsigned long cmd;
+	} cmds[] = {
+		{ "SUBVOL_CREATE", BTRFS_IOC_SUBVOL_CREATE },
+		{ "SUBVOL_CREATE with high bits",
+		  BTRFS_IOC_SUBVOL_CREATE | 1UL << 32 },
+		{ "SUBVOL_SETFLAGS", BTRFS_IOC_SUBVOL_SETFLAGS },
+		{ "SYNC", BTRFS_IOC_SYNC },
+		{ "a number of its type", 0xffff94ff },
+	};
+	const char *dir = param("dir") ? param("dir") : scratch();
+	int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int none = -1;
+
+	for (size_t i = 0; i < ALL(cmds); i++) {
+		struct btrfs_ioctl_vol_args args = { .fd = 0 };
+
+		if (strstr(cmds[i].name, "CREATE"))
+			snprintf(args.name, sizeof(args.name), "probe-d27");
+		REFUSED(cmds[i].name,
+			syscall(SYS_ioctl, fd, cmds[i].cmd, &args), EPERM);
+		unlinkat(fd, "probe-d27", AT_REMOVEDIR);
+	}
+	wall(ioctl(fd, FICLONE, none) < 0 && (errno != EPERM || peer()),
+	     "FICLONE is refused: copies are not shared any more");
+	close(fd);
 }
 
 static void d21(void)
@@ -458,5 +496,6 @@ const struct row rows_kernel[] = {
 	{ "D23", "crashes into the kernel log", d23, 0, 60 },
 	{ "D24", "random calls", d24, BY_NAME, 3600 },
 	{ "D26", "every number, every ABI", d26, 0, 0 },
+	{ "D27", "calls of btrfs", d27, 0, 0 },
 	{ 0 },
 };

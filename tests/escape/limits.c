@@ -8,6 +8,8 @@
 #include <linux/fs.h>
 #include <linux/ioprio.h>
 #include <linux/sched.h>
+#include <linux/sock_diag.h>
+#include <netinet/in.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -15,6 +17,7 @@
 #include <string.h>
 #include <sys/inotify.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -33,6 +36,9 @@ enum {
 	WATCHERS_MOST = 8192,
 	TIMERS_MOST = 300000,
 	ORPHANS = 300,
+	SOCKETS = 100,
+	OPENERS = 48,
+	FILE_BYTES_LEAST = 128, /* of the kernel's memory */
 };
 
 /* ---- descriptors and terminals ---- */
@@ -119,6 +125,161 @@ static void f11(void)
 static void f10(void)
 {
 	wall(syscall(SYS_syncfs, -1) == 0, "syncfs reaches the host's disks");
+}
+
+/* ---- what the kernel counts for the whole host ---- */
+
+/* A context goes with its process. */
+static void f23(void)
+{
+	unsigned long context = 0;
+
+	REFUSED("io_setup", syscall(SYS_io_setup, 1024, &context), ENOSYS);
+}
+
+/* ---- buffers of sockets ---- */
+
+/* What the kernel holds for it: received, and not yet sent. */
+static long buffered(int fd)
+{
+	uint32_t info[SK_MEMINFO_VARS] = { 0 };
+	socklen_t n = sizeof(info);
+
+	if (getsockopt(fd, SOL_SOCKET, SO_MEMINFO, info, &n) < 0)
+		return 0;
+	return (long)info[SK_MEMINFO_RMEM_ALLOC] +
+	       (long)info[SK_MEMINFO_WMEM_QUEUED];
+}
+
+static int bound_socket(int type, struct sockaddr_in *at)
+{
+	int fd = socket(AF_INET, type | SOCK_CLOEXEC, 0), size = 64 << 20;
+	socklen_t n = sizeof(*at);
+
+	*at = (struct sockaddr_in){ .sin_family = AF_INET,
+				    .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size));
+	setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
+	bind(fd, (struct sockaddr *)at, n);
+	getsockname(fd, (struct sockaddr *)at, &n);
+	return fd;
+}
+
+/* Sends to itself what nobody reads; the bytes that wait then. */
+static long fill_socket(int type)
+{
+	static char data[32 * 1024];
+	struct sockaddr_in at, own;
+	int to = bound_socket(type, &at), from = bound_socket(type, &own);
+	int peer_fd = to, i;
+
+	if (type == SOCK_STREAM && listen(to, 1) < 0)
+		return 0;
+	if (connect(from, (struct sockaddr *)&at, sizeof(at)) < 0)
+		return 0;
+	if (type == SOCK_STREAM)
+		peer_fd = accept4(to, NULL, NULL, SOCK_CLOEXEC);
+	/* A datagram that finds no room is lost in silence. */
+	for (i = 0; i < 1024; i++)
+		if (send(from, data, sizeof(data), MSG_DONTWAIT) < 0)
+			break;
+	return buffered(from) + buffered(peer_fd);
+}
+
+/* In a child: where buffers are a part of the memory, it may be killed. */
+static void f24(void)
+{
+	long limit = param_num("mem_mb", 0) << 20, most[2] = { 0 };
+	static const int types[] = { SOCK_STREAM, SOCK_DGRAM };
+	long *held = mmap(NULL, 4096, PROT_READ | PROT_WRITE,
+			  MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	if (limit <= 0 || held == MAP_FAILED) {
+		skip("needs mem_mb=LIMIT");
+		return;
+	}
+	for (size_t i = 0; i < ALL(types); i++) {
+		pid_t pid = fork();
+
+		if (pid == 0) {
+			for (int k = 0; k < SOCKETS && *held <= limit; k++)
+				*held += fill_socket(types[i]);
+			_exit(0);
+		}
+		waitpid(pid, NULL, 0);
+		most[i] = *held;
+		*held = 0;
+	}
+	wall(most[0] <= limit, "%ld MiB in buffers of TCP, at a limit of %ld",
+	     most[0] >> 20, limit >> 20);
+	wall(most[1] <= limit, "%ld MiB in buffers of UDP, at a limit of %ld",
+	     most[1] >> 20, limit >> 20);
+}
+
+/* ---- open files ---- */
+
+static long open_files(void)
+{
+	char text[64];
+
+	return slurp("/proc/sys/fs/file-nr", text, sizeof(text)) > 0
+		       ? strtol(text, NULL, 10)
+		       : -1;
+}
+
+/* As many as it can have. The first to go where they count as memory. */
+static pid_t open_many(void)
+{
+	pid_t pid = fork();
+	struct rlimit most;
+	int fd;
+
+	if (pid != 0)
+		return pid;
+	fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+	(void)!write(fd, "1000", 4);
+	if (getrlimit(RLIMIT_NOFILE, &most) == 0)
+		most.rlim_cur = most.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &most);
+	while (open("/dev/null", O_RDONLY | O_CLOEXEC) >= 0)
+		;
+	raise(SIGSTOP);
+	_exit(0);
+}
+
+/*
+ * fs.file-max is one number for the whole host. No limit counts files of a
+ * sandbox but its memory, in which each has a place.
+ */
+static void f25(void)
+{
+	long most = (param_num("mem_mb", 0) << 20) / FILE_BYTES_LEAST;
+	long before = open_files(), now, grown = 0;
+	struct rlimit each;
+	pid_t all[OPENERS];
+	int status, n;
+
+	if (most <= 0 || before < 0 || getrlimit(RLIMIT_NOFILE, &each) < 0) {
+		skip("needs mem_mb=LIMIT and file-nr");
+		return;
+	}
+	/* Enough of them to have more than fit. */
+	n = (int)(most / (long)each.rlim_max) + 2;
+	if (n > OPENERS)
+		n = OPENERS;
+	for (int i = 0; i < n; i++)
+		all[i] = open_many();
+	for (int i = 0; i < n; i++) {
+		waitpid(all[i], &status, WUNTRACED);
+		now = open_files() - before;
+		grown = now > grown ? now : grown;
+	}
+	for (int i = 0; i < n; i++)
+		kill(all[i], SIGKILL);
+	while (waitpid(-1, NULL, 0) > 0)
+		;
+	wall(grown <= most, "%ld files are open, the memory is for %ld", grown,
+	     most);
 }
 
 /* ---- the dead ---- */
@@ -251,6 +412,9 @@ const struct row rows_limits[] = {
 	{ "F10", "disks of the host by sync", f10, 0, 0 },
 	{ "F11", "before others on the processor", f11, 0, 0 },
 	{ "F18", "the dead that nobody buries", f18, 0, 20 },
+	{ "F23", "the host's asynchronous I/O", f23, 0, 0 },
+	{ "F24", "memory in buffers of sockets", f24, BY_NAME, 60 },
+	{ "F25", "all open files of the host", f25, BY_NAME, 60 },
 	{ "K6", "the agent by its socket", k6, 0, 0 },
 	{ 0 },
 };

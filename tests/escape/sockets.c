@@ -92,6 +92,31 @@ static void d16(void)
 	close(fd);
 }
 
+/* The pair would take it: the kernel refuses it of datagrams alone. */
+static void d28(void)
+{
+	char byte = 'x';
+	struct iovec io = { .iov_base = &byte, .iov_len = 1 };
+	struct mmsghdr many = { .msg_hdr = { .msg_iov = &io,
+					     .msg_iovlen = 1 } };
+	int pair[2];
+
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0) {
+		gap("no pair of sockets: %s", errno_name(errno));
+		return;
+	}
+	REFUSED("send", send(pair[0], "x", 1, MSG_OOB), EOPNOTSUPP);
+	REFUSED("send with other flags",
+		send(pair[0], "x", 1, MSG_OOB | MSG_NOSIGNAL), EOPNOTSUPP);
+	REFUSED("sendmsg", sendmsg(pair[0], &many.msg_hdr, MSG_OOB),
+		EOPNOTSUPP);
+	REFUSED("sendmmsg", sendmmsg(pair[0], &many, 1, MSG_OOB), EOPNOTSUPP);
+	wall(send(pair[0], "x", 1, MSG_NOSIGNAL) == 1 || peer(),
+	     "plain data is refused, too");
+	close(pair[0]);
+	close(pair[1]);
+}
+
 static void g2(void)
 {
 	REFUSED("raw IPv4", socket(AF_INET, SOCK_RAW, IPPROTO_RAW), EPERM,
@@ -112,6 +137,7 @@ const struct row rows_sockets[] = {
 	{ "D14", "every other family", d14, 0, 0 },
 	{ "D15", "TCP_ULP and other transports", d15, 0, 0 },
 	{ "D16", "BPF on sockets, UDP_ENCAP", d16, 0, 0 },
+	{ "D28", "urgent data of unix sockets", d28, 0, 0 },
 	{ "G2", "raw and ping sockets", g2, 0, 0 },
 	{ 0 },
 };

@@ -21,7 +21,8 @@ from harness import SLOW
 
 ROWS = attack.rows()
 # Rows that need more than `all`: their own tests are below.
-OWN_TEST = {"B18", "D24", "E3", "E17", "F1", "F2", "F9", "G11"}
+OWN_TEST = {"B18", "D24", "E3", "E17", "F1", "F2", "F9", "F24",
+            "F25", "G11"}
 # Not for this identity; the other one's verdict counts.
 ONLY_USER = {"D26"}
 MIB = 1 << 20
@@ -400,11 +401,28 @@ class Ends(harness.Case):
     def test_F2_more_memory(self):
         self.limit("F2", mem_mb=64)
 
+    def test_F24_memory_in_buffers_of_sockets(self):
+        self.limit("F24", mem_mb=64)
+
+    def test_F25_all_open_files_of_the_host(self):
+        self.limit("F25", mem_mb=64)
+
     def test_F9_more_disk(self):
         self.limit("F9", disk_mb=32)
 
     def test_E17_more_disk_by_other_ways(self):
         self.limit("E17", disk_mb=32)
+
+    def test_D27_on_a_volume(self):
+        """There the kernel would do it: a volume is no overlay."""
+        r = self.i.api("POST", "/v1/volumes", {"name": "data", "size": "32M"})
+        self.assertEqual(r.status, 201, r)
+        self.addCleanup(self.i.api, "DELETE", "/v1/volumes/data")
+        box, _ = self.small(volumes=["data:/srv/data"])
+        for sudo in (False, True):
+            v = attack.probe(self.i, box, ["D27"], sudo=sudo, dir="/srv/data")
+            self.assertEqual(v["D27"].word, "HELD", v)
+        self.i.rm(box)
 
 
 class Door(harness.Case):

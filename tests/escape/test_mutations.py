@@ -23,7 +23,7 @@ WALLS = re.findall(r'X\(\w+, "(\w+)"\)',
 
 # The filter's own rows, broken for the user and for root.
 FILTER = ("A1 A2 A3 A15 A16 B1 B2 B15 B16 B19 C3 D2 D3 D4 D5 D7 D8 D10 D11 D12 "
-          "D13 D14 D15 D16 D18 D19 D20 D21 D22 D26 G2")
+          "D13 D14 D15 D16 D18 D19 D20 D21 D22 D26 D27 D28 F23 G2")
 # What must break when this wall is away: (as the user, by sudo).
 MUST = {
     "seccomp": (FILTER, FILTER),
@@ -39,7 +39,7 @@ MUST = {
     "ipcns": ("G5", "G5"),
     "cgroupns": ("B10 C1" if not attack.is_v2() else "C1",) * 2,
     "cgroupro": ("C1 C3", "C1 C3"),
-    "limits": ("C4 F1 F2", "C4 F1 F2"),
+    "limits": ("C4 F1 F2 F24 F25", "C4 F1 F2 F24 F25"),
     "nosuid": ("A9", "A9"),
     "rlimits": ("D22", "D22"),
     "agentuid": ("A12", ""),
@@ -47,7 +47,7 @@ MUST = {
     "devro": ("B14", "B14"),
     "quota": ("F9 E17", "F9 E17"),
 }
-BY_NAME = ("F1", "F2", "F9", "E17")
+BY_NAME = ("F1", "F2", "F9", "F24", "F25", "E17")
 # The posture record does not have these; or its reader cannot tell the sandbox'
 # processes from the host's without them (and stops there, which is a failure of
 # the posture test too, but a slow one).

@@ -83,6 +83,35 @@ static void test_decide(void)
 	CHECK(p.budget.up_bytes == 20 << 20 && p.budget.connections == 7);
 }
 
+/* Spellings that some servers take for the same path: rules that withhold are
+ * about them, rules that allow are not. */
+static void test_spellings_of_paths(void)
+{
+	static const char text[] = "deny * x.test/admin*\n"
+				   "ask * x.test/pay/*\n"
+				   "allow * x.test\n"
+				   "allow * y.test/open/*\n";
+	static const struct ask asks[] = {
+		{ "GET", "https://x.test/admin", VERDICT_DENY, 1 },
+		{ "GET", "https://x.test/Admin/users", VERDICT_DENY, 1 },
+		{ "GET", "https://x.test/;a=b/admin", VERDICT_DENY, 1 },
+		{ "GET", "https://x.test/ADMIN;x/users", VERDICT_DENY, 1 },
+		{ "GET", "https://x.test/PAY;now/1", VERDICT_ASK, 2 },
+		{ "GET", "https://x.test/a;admin", VERDICT_ALLOW, 3 },
+		{ "GET", "https://x.test/adm/in", VERDICT_ALLOW, 3 },
+		{ "GET", "https://y.test/open/;x", VERDICT_ALLOW, 4 },
+		{ "GET", "https://y.test/OPEN/x", VERDICT_DENY, 0 },
+		{ "GET", "https://y.test/open;x/y", VERDICT_DENY, 0 },
+	};
+	AUTO(policy_done) struct policy p = { 0 };
+	struct err e = { 0 };
+	size_t i;
+
+	CHECK(policy_parse(&p, text, sizeof(text) - 1, &e) == 0);
+	for (i = 0; i < ARRAY_LEN(asks); i++)
+		decides(&p, &asks[i]);
+}
+
 static void test_more(void)
 {
 	AUTO(policy_done) struct policy p = { 0 };
@@ -450,6 +479,7 @@ static void test_bounds(void)
 int main(void)
 {
 	test_decide();
+	test_spellings_of_paths();
 	test_more();
 	test_look();
 	test_several();

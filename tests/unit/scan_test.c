@@ -185,8 +185,64 @@ static void test_prompt(void)
 	scan_set_free(set);
 }
 
+#define CANARY "0f1e2d3c4b5a69788796a5b4c3d2e1f00f1e2d3c4b5a6978"
+
+/* However it is cut into pieces. */
+static bool finds(const struct scan_set *set, const char *text)
+{
+	size_t n = strlen(text), piece, at;
+	bool all = true;
+
+	for (piece = 1; piece <= n; piece++) {
+		struct scan s = { .set = set };
+		bool found = false;
+
+		for (at = 0; at < n; at += piece)
+			found |= scan_look(&s, text + at,
+					   piece < n - at ? piece : n - at);
+		all &= found;
+		scan_done(&s);
+	}
+	return all;
+}
+
+static void test_loose(void)
+{
+	struct scan_set *set = scan_set_new(), *copy = scan_set_new();
+
+	CHECK(scan_set_add_loose(set, CANARY, strlen(CANARY), 3));
+	CHECK(finds(set, "A=0F1E2D3C4B5A69788796A5B4C3D2E1F00F1E2D3C4B5A6978"));
+	/* env | base64 */
+	CHECK(finds(set,
+		    "SE9NRT0vcm9vdApLRVk9MGYxZTJkM2M0YjVhNjk3ODg3OTZhNWI0YzNk"
+		    "MmUxZjAwZjFlMmQzYzRi\r\nNWE2OTc4Cg==\n"));
+	/* xxd -p */
+	CHECK(finds(set,
+		    "3066316532643363346235613639373838373936613562346333643265"
+		    "31\n66303066316532643363346235613639373800\n"));
+	/* xxd, hexdump -C */
+	CHECK(finds(
+		set,
+		"00000000: 4b3d 3066 3165 3264 3363 3462 3561 3639 K=0f\n"
+		"00000010: 3738 3837 3936 6135 6234 6333 6432 6531 7887\n"
+		"00000020: 6630 3066 3165 3264 3363 3462 3561 3639 f00f\n"));
+	CHECK(finds(set,
+		    "00000010  37 38 38 37 39 36 61 35  62 34 63 33 64 32 65 "
+		    "31  |7887|\n"));
+	CHECK(!finds(set, "0f1e2d3c4b5a69788796a5b4c3d2e1f0"));
+	CHECK(!finds(set, "00000010  37 38 38 37 39 36 61 35  62 34 63 33"));
+	scan_set_copy(copy, set, 1);
+	CHECK(finds(copy, "0F1E2D3C4B5A69788796A5B4C3D2E1F00F1E2D3C4B5A6978"));
+	/* Masking is about exact words: the rest of a text is not touched. */
+	CHECK(hides(copy, "0F1E2D3C4B5A69788796A5B4C3D2E1F00F1E2D3C4B5A6978",
+		    "0F1E2D3C4B5A69788796A5B4C3D2E1F00F1E2D3C4B5A6978"));
+	scan_set_free(copy);
+	scan_set_free(set);
+}
+
 int main(void)
 {
+	test_loose();
 	test_forms();
 	test_base64();
 	test_random();

@@ -425,6 +425,59 @@ static void make_deep(int fd, unsigned depth)
 	close(fd);
 }
 
+static int make_subvolume(int fd, const char *name)
+{
+	struct btrfs_ioctl_vol_args args = { 0 };
+
+	snprintf(args.name, sizeof(args.name), "%s", name);
+	CHECK(ioctl(fd, BTRFS_IOC_SUBVOL_CREATE, &args) == 0);
+	return openat(fd, name, O_RDONLY | O_DIRECTORY);
+}
+
+static void seal_subvolume(int fd)
+{
+	uint64_t flags = BTRFS_SUBVOL_RDONLY;
+
+	CHECK(ioctl(fd, BTRFS_IOC_SUBVOL_SETFLAGS, &flags) == 0);
+}
+
+/* Subvolumes in a volume: side by side, below directories, in each other, and
+ * read-only. */
+static void check_nested_subvolumes(struct store *s)
+{
+	enum { CHAIN = 20 };
+	int chain[CHAIN + 1], tree, dir, i;
+	char id[ID_CAP], name[16];
+
+	new_id(id);
+	tree = OK(store_volume_new(s, id, 10 * MIB, false, &e));
+	mkdirat(tree, "a", 0755);
+	mkdirat(tree, "a/b", 0755);
+	dir = openat(tree, "a/b", O_RDONLY | O_DIRECTORY);
+	for (i = 0; i < 3; i++) {
+		snprintf(name, sizeof(name), "sub%d", i);
+		close(make_subvolume(dir, name));
+	}
+	close(dir);
+	chain[0] = openat(tree, ".", O_RDONLY | O_DIRECTORY);
+	for (i = 0; i < CHAIN; i++) {
+		chain[i + 1] = make_subvolume(chain[i], "below");
+		make_deep(chain[i + 1], 3);
+		mkdirat(chain[i + 1], "full", 0755);
+		dir = openat(chain[i + 1], "full", O_RDONLY | O_DIRECTORY);
+		close(make_subvolume(dir, "also"));
+		close(dir);
+	}
+	for (i = 0; i <= CHAIN; i++) {
+		seal_subvolume(chain[i]);
+		close(chain[i]);
+	}
+	close(tree);
+	OK(store_volume_discard(s, id, &e));
+	sweep_all(s);
+	CHECK(entries(s, "trash") == 0);
+}
+
 /* What a sandbox may leave; a link and a mount must not lead out. */
 static void check_sweep(struct store *s)
 {
@@ -871,6 +924,7 @@ static void test_file(void)
 	check_snapshots(&s);
 	check_snapshot_limit(&s);
 	check_sweep(&s);
+	check_nested_subvolumes(&s);
 	check_stage_limit(&s);
 	check_full(&s);
 	check_race(&s);
@@ -937,6 +991,7 @@ static void test_directory(const char *name, const char *driver, bool limits)
 		FAILS(store_volume_usage(&s, id, &used, &e), ENOTSUP);
 	}
 	if (strcmp(driver, "btrfs") == 0) {
+		check_nested_subvolumes(&s);
 		check_family(&s);
 		check_snapshot_limit(&s);
 	}

@@ -64,7 +64,8 @@ def usage(link: Link, *, project: str | None = None,
 
 def create_key(link: Link, name: str = "", *, scope: str = "use",
                project: str | None = None) -> Flow[Key]:
-    """A key for read, use or admin; this is the only time it is shown."""
+    """A key for read, use, approve, policy or admin; this is the only time it
+    is shown."""
     return Key.of((yield from ask(link, post("/v1/keys", {
         "name": name or None, "scope": scope, "project": project}))))
 

@@ -267,13 +267,13 @@ export class Volumes extends Part {
 /** Keys for clients on other machines. */
 export class Keys extends Part {
     /**
-     * A key for read, use or admin; this is the only time it is shown.
+     * A key for read, use, approve, policy or admin; this is the only time it is shown.
      * @param {string} [name]
-     * @param {OfProject & {scope?: 'read' | 'use' | 'admin'}} [o]
+     * @param {OfProject & {scope?: 'read' | 'use' | 'approve' | 'policy' | 'admin'}} [o]
      * @returns {Promise<import('./data.js').Key>}
      */
     create(name?: string, o?: OfProject & {
-        scope?: "read" | "use" | "admin";
+        scope?: "read" | "use" | "approve" | "policy" | "admin";
     }): Promise<import("./data.js").Key>;
     /** @returns {Promise<import('./data.js').Key[]>} */
     list(): Promise<import("./data.js").Key[]>;

@@ -101,6 +101,9 @@ int job_read(const struct file_job *j, struct err *e)
 	struct file_record r = { .kind = FILE_CONTENT };
 	struct stat st;
 
+	/* Sockets, and terminals and devices that are not there. */
+	if (fd < 0 && (errno == ENXIO || errno == ENODEV))
+		return err_set(e, EINVAL, "%.160s is no regular file", j->path);
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return err_sys(e, "%.160s", j->path);
 	if (S_ISDIR(st.st_mode))

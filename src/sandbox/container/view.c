@@ -177,17 +177,21 @@ static int mount_here(const char *type, const char *source, const char *at,
 		       : 0;
 }
 
+/* Otherwise the kernel shows a number made of the host's memory. */
+#define SHM_FILES "1048576"
+
 static int mount_pts_shm(const struct launch_ctx *l, struct err *e)
 {
 	enum { TERMINALS_MAX = 64 };
-	char pts[80], shm[80];
+	char pts[80], shm[96];
 
 	snprintf(pts, sizeof(pts),
 		 "newinstance,ptmxmode=0666,mode=0620,gid=%u,max=%d",
 		 l->base + 5, TERMINALS_MAX);
 	/* Half of the memory, as on any machine; it is charged to it. */
-	snprintf(shm, sizeof(shm), "mode=1777,uid=%u,gid=%u,size=%llu", l->base,
-		 l->base, (unsigned long long)l->spec->mem_bytes / 2);
+	snprintf(shm, sizeof(shm),
+		 "mode=1777,uid=%u,gid=%u,size=%llu,nr_inodes=" SHM_FILES,
+		 l->base, l->base, (unsigned long long)l->spec->mem_bytes / 2);
 	if (mount_here("devpts", "devpts", "/vdev/pts", MS_NOSUID | MS_NOEXEC,
 		       pts, e) < 0)
 		return -e->code;
@@ -351,8 +355,8 @@ int step_sys(struct launch_ctx *l, struct err *e)
 {
 	AUTO_CLOSE int fd = -1;
 
-	if (mount_here("tmpfs", "sys", "/vsys", VIEW_MS, "mode=0755,size=64k",
-		       e) < 0)
+	if (mount_here("tmpfs", "sys", "/vsys", VIEW_MS,
+		       "mode=0755,size=64k,nr_inodes=64", e) < 0)
 		return -e->code;
 	fd = open_place("/vsys", e);
 	if (fd < 0)
