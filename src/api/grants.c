@@ -44,15 +44,26 @@ static void drop(struct api *a, struct grant *g)
 
 static void plan(struct api *a);
 
+/* `who` NULL: its time is over. */
+static void note_end(struct sandbox *s, const struct grant *g,
+		     const struct identity *who, const char *request_id)
+{
+	audit_add(s->api,
+		  &(struct audit){ .type = "approval.end",
+				   .box = s,
+				   .who = who,
+				   .request_id = request_id,
+				   .data = json_pack("{s:I, s:s}", "number",
+						     (json_int_t)g->id, "rule",
+						     g->rule) });
+}
+
 static void expire(struct api *a, struct grant *g)
 {
 	struct sandbox *s = box_by_id(a, g->sandbox);
 
 	if (s)
-		audit_add(a, &(struct audit){ .type = "approval.end",
-					      .box = s,
-					      .data = json_pack("{s:s}", "rule",
-								g->rule) });
+		note_end(s, g, NULL, NULL);
 	drop(a, g);
 	if (s && s->gate)
 		(void)gate_box_up(s, NULL, NULL);
@@ -180,6 +191,13 @@ void grants_text(const struct sandbox *s, struct buf *out)
 	}
 }
 
+static json_t *grant_json(const struct grant *g)
+{
+	return json_pack("{s:I, s:s, s:o, s:s}", "number", (json_int_t)g->id,
+			 "rule", g->rule, "until", json_time(g->until_ms), "by",
+			 g->who);
+}
+
 json_t *grants_json(const struct sandbox *s)
 {
 	const struct list *n, *all = &s->api->grants.all;
@@ -191,12 +209,63 @@ json_t *grants_json(const struct sandbox *s)
 		if (!is_of(g, s))
 			continue;
 		list = list ? list : json_array();
-		json_array_append_new(list, json_pack("{s:s, s:o, s:s}", "rule",
-						      g->rule, "until",
-						      json_time(g->until_ms),
-						      "by", g->who));
+		json_array_append_new(list, grant_json(g));
 	}
 	return list;
+}
+
+/* Whose it is, if `who` may know. */
+static struct sandbox *owner_of(struct api *a, const struct identity *who,
+				const struct grant *g)
+{
+	struct sandbox *s = box_by_id(a, g->sandbox);
+
+	return s && who_sees(who, s->project) ? s : NULL;
+}
+
+json_t *grants_list(struct api *a, const struct identity *who)
+{
+	json_t *list = json_array(), *j;
+	struct list *n, *next;
+
+	list_each (n, next, &a->grants.all) {
+		const struct grant *g = grant_of(n);
+		const struct sandbox *s = owner_of(a, who, g);
+
+		if (!s)
+			continue;
+		j = grant_json(g);
+		json_object_set_new(j, "sandbox", json_string(s->id));
+		json_object_set_new(j, "name",
+				    *s->spec.name ? json_string(s->spec.name)
+						  : json_null());
+		json_object_set_new(j, "project", json_string(s->project));
+		json_object_set_new(j, "created_at", json_time(g->created_ms));
+		json_array_append_new(list, j);
+	}
+	return list;
+}
+
+struct sandbox *grant_withdraw(struct api *a, const struct identity *who,
+			       uint64_t number, const char *request_id,
+			       struct err *e)
+{
+	struct list *n, *next;
+
+	list_each (n, next, &a->grants.all) {
+		struct grant *g = grant_of(n);
+		struct sandbox *s = owner_of(a, who, g);
+
+		if (!s || g->id != number)
+			continue;
+		note_end(s, g, who, request_id);
+		drop(a, g);
+		plan(a);
+		return s;
+	}
+	err_set(e, ENOENT, "no grant %llu: see 'grants ls'",
+		(unsigned long long)number);
+	return NULL;
 }
 
 void grants_forget(struct sandbox *s)

@@ -11,6 +11,7 @@
  */
 #include "gate/budget.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -42,6 +43,9 @@ enum limit {
 	LIMIT_COST,
 	LIMITS,
 };
+
+static_assert(LIMITS <= 16, "a bit each in budget_hold.granted");
+static_assert((int)HOLD_TALLIES >= (int)STATE_BUDGETS, "and there is a row for each");
 
 struct tally {
 	bool used;                /* by the policies of now */
@@ -317,31 +321,54 @@ static uint64_t tokens_of(const struct state_budget *s)
 	return s->count.tokens_in + s->count.tokens_out + s->tokens_held;
 }
 
-/* The first limit that leaves no room for another request, or LIMITS. */
-static enum limit full_limit(struct tally *t, struct state_budget *s,
-			     bool model)
+static bool is_full(const struct tally *t, const struct state_budget *s,
+		    enum limit l)
 {
-	const struct budget *l = &t->limit;
+	const struct budget *b = &t->limit;
 	const struct gate_count *c = &s->count;
 
+	switch (l) {
+	case LIMIT_CONNECTIONS:
+		return b->connections && t->open >= b->connections;
+	case LIMIT_RATE:
+		return b->rate && t->in_rate >= b->rate;
+	case LIMIT_WINDOW:
+		return b->requests && s->in_window >= b->requests;
+	case LIMIT_REQUESTS:
+		return t->requests && c->requests >= t->requests;
+	case LIMIT_UP:
+		return b->up_bytes && c->up_bytes >= b->up_bytes;
+	case LIMIT_DOWN:
+		return b->down_bytes &&
+		       (c->down_bytes >= b->down_bytes || t->down_spent);
+	case LIMIT_TOKENS:
+		return b->tokens && tokens_of(s) >= b->tokens;
+	case LIMIT_COST:
+		return b->cost_micro &&
+		       c->cost_micro + s->cost_held >= b->cost_micro;
+	case LIMITS:
+	default:
+		return false;
+	}
+}
+
+static bool is_granted(const struct budget_hold *h, unsigned slot, enum limit l)
+{
+	return h->granted[slot] & 1U << l;
+}
+
+/* The first limit that leaves no room for another request, or LIMITS. */
+static enum limit full_limit(const struct budget_hold *h, unsigned slot,
+			     bool model)
+{
+	struct tally *t = &h->box->budgets->v[slot];
+	struct state_budget *s = &h->box->state->budgets[slot];
+	enum limit l, end = model ? LIMITS : LIMIT_TOKENS;
+
 	turn_windows(t, s);
-	if (l->connections && t->open >= l->connections)
-		return LIMIT_CONNECTIONS;
-	if (l->rate && t->in_rate >= l->rate)
-		return LIMIT_RATE;
-	if (l->requests && s->in_window >= l->requests)
-		return LIMIT_WINDOW;
-	if (t->requests && c->requests >= t->requests)
-		return LIMIT_REQUESTS;
-	if (l->up_bytes && c->up_bytes >= l->up_bytes)
-		return LIMIT_UP;
-	if (l->down_bytes && (c->down_bytes >= l->down_bytes || t->down_spent))
-		return LIMIT_DOWN;
-	if (model && l->tokens && tokens_of(s) >= l->tokens)
-		return LIMIT_TOKENS;
-	if (model && l->cost_micro &&
-	    c->cost_micro + s->cost_held >= l->cost_micro)
-		return LIMIT_COST;
+	for (l = 0; l < end; l++)
+		if (is_full(t, s, l) && !is_granted(h, slot, l))
+			return l;
 	return LIMITS;
 }
 
@@ -399,6 +426,8 @@ static enum budget_answer over(struct budget_hold *h, unsigned slot,
 		return BUDGET_DENY;
 	switch (b->budgets->over) {
 	case OVER_ASK:
+		h->asked_slot = slot;
+		h->asked_limit = l;
 		return BUDGET_ASK;
 	case OVER_PAUSE:
 		tell_pause(b, why);
@@ -473,14 +502,18 @@ enum budget_answer budget_begin(struct budget_hold *h, struct box *b,
 	}
 	for (i = 0; i < h->n_slots; i++) {
 		unsigned slot = h->slots[i];
-		enum limit l = full_limit(&x->v[slot], &b->state->budgets[slot],
-					  model != NULL);
+		enum limit l = full_limit(h, slot, model != NULL);
 
-		if (GUARD(BUDGET) && l < LIMITS && !h->granted)
+		if (GUARD(BUDGET) && l < LIMITS)
 			return over(h, slot, l, e);
 	}
 	open_hold(h, model);
 	return BUDGET_OK;
+}
+
+void budget_grant(struct budget_hold *h)
+{
+	h->granted[h->asked_slot] |= (unsigned short)(1U << h->asked_limit);
 }
 
 /* --- bytes --- */
@@ -501,10 +534,10 @@ bool budget_up(struct budget_hold *h, uint64_t n)
 
 	if (!h->open || h->why[0])
 		return false;
-	for (i = 0; i < h->n_slots && !h->granted; i++) {
+	for (i = 0; i < h->n_slots; i++) {
 		uint64_t most = b->budgets->v[h->slots[i]].limit.up_bytes;
 
-		if (most &&
+		if (most && !is_granted(h, h->slots[i], LIMIT_UP) &&
 		    b->state->budgets[h->slots[i]].count.up_bytes + n > most)
 			return stop(h, h->slots[i], LIMIT_UP);
 	}
@@ -521,10 +554,10 @@ bool budget_down(struct budget_hold *h, uint64_t n)
 
 	if (!h->open)
 		return false;
-	for (i = 0; i < h->n_slots && !h->granted; i++) {
+	for (i = 0; i < h->n_slots; i++) {
 		uint64_t most = b->budgets->v[h->slots[i]].limit.down_bytes;
 
-		if (most &&
+		if (most && !is_granted(h, h->slots[i], LIMIT_DOWN) &&
 		    b->state->budgets[h->slots[i]].count.down_bytes + n >
 			    most) {
 			b->budgets->v[h->slots[i]].down_spent = true;
@@ -569,12 +602,14 @@ static void check_tokens(struct budget_hold *h, bool priced)
 		const struct budget *l = &b->budgets->v[slot].limit;
 		const struct state_budget *s = &b->state->budgets[slot];
 
-		if (l->tokens && tokens_of(s) > l->tokens)
+		if (l->tokens && !is_granted(h, slot, LIMIT_TOKENS) &&
+		    tokens_of(s) > l->tokens)
 			(void)stop(h, slot, LIMIT_TOKENS);
-		else if (l->cost_micro &&
+		else if (l->cost_micro && !is_granted(h, slot, LIMIT_COST) &&
 			 s->count.cost_micro + s->cost_held > l->cost_micro)
 			(void)stop(h, slot, LIMIT_COST);
-		else if (l->cost_micro && !priced)
+		else if (l->cost_micro && !priced &&
+			 !is_granted(h, slot, LIMIT_COST))
 			snprintf(h->why, sizeof(h->why),
 				 "no price is known for the model '%.60s': ask "
 				 "an operator to add it",
@@ -598,8 +633,7 @@ void budget_request_body(struct budget_hold *h, const void *p, size_t n)
 	priced = prices_cost(h->box->gate->prices, model, most.in, most.out,
 			     &cost);
 	hold_tokens(h, most.in + most.out, cost);
-	if (!h->granted)
-		check_tokens(h, priced);
+	check_tokens(h, priced);
 }
 
 void budget_answer_body(struct budget_hold *h, const void *p, size_t n)

@@ -112,6 +112,8 @@ enum gate_box_flags {
 
 /* The part with what people have granted; the first, if there is one. */
 #define GATE_PART_GRANTS "approvals"
+/* GATE_ASK: no policy asks, but a budget that is used up; `rule` says which. */
+#define GATE_PART_BUDGET "budget"
 
 struct gate_part {
 	const char *name; /* as refusals say it: "policy research" */

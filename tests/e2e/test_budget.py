@@ -213,6 +213,29 @@ class Budget(harness.Case):
             t.join()
         self.assertEqual([r.status for r in got], [200, 403])
 
+    def test_asked_for_each(self):
+        """An approval lifts the limit that it is about and no other; who
+        decides is told that it is a budget."""
+        box, inside = self.box("budget requests 1", "budget up 2KB", "over ask")
+        self.assertEqual(self.statuses(inside, 1), [200])
+        got = []
+        t = threading.Thread(target=lambda: got.append(
+            inside.get("http://api.test/asked", "POST",
+                       body=b"x" * 4000)))
+        t.start()
+        p = wait_for("somebody is asked", lambda: [
+            x for x in self.i.api("GET", "/v1/approvals").json["approvals"]
+            if x["sandbox"] == box], 10 * SLOW)[0]
+        self.assertEqual((p["about"], p["part"]), ("budget", "budget"))
+        self.assertIn("1 requests in all", p["rule"])
+        self.assertIn("1 requests in all", self.i.cli("approvals", check=0).out)
+        r = self.i.api("POST", f"/v1/approvals/{p['number']}",
+                       {"allow": True, "for": "1h"})
+        self.assertEqual(r.status, 400, r)
+        self.i.cli("approve", str(p["number"]), check=0)
+        t.join()
+        self.assertEqual([r.status for r in got], [429])
+
     def test_pause(self):
         box, inside = self.box("budget requests 1", "over pause")
         self.assertEqual(self.statuses(inside, 1), [200])

@@ -80,9 +80,8 @@ static enum budget_answer begin(struct budget_hold *h, const char *host)
 				   .port = 443 };
 	struct err e = { 0 };
 	enum budget_answer a;
-	bool granted = h->granted;
 
-	*h = (struct budget_hold){ .granted = granted };
+	*h = (struct budget_hold){ 0 };
 	a = budget_begin(h, &box, &q, &head, &e);
 	memcpy(why, e.msg, sizeof(e.msg));
 	return a;
@@ -130,9 +129,32 @@ static void test_requests(void)
 	/* More of it, while it runs. */
 	policies("budget requests 7", "");
 	CHECK(passes("a.test", 100) == 2);
-	h.granted = true;
+}
+
+/* A person lifts one limit of one request: the others hold. */
+static void test_granted(void)
+{
+	const struct request q = { .scheme = SCHEME_HTTPS,
+				   .host = "a.test",
+				   .port = 443 };
+	struct budget_hold h = { 0 };
+	struct err e = { 0 };
+
+	fresh("budget requests 1, up 1KB\nbudget a.test requests 1\nover ask",
+	      "");
 	CHECK(begin(&h, "a.test") == BUDGET_OK);
-	CHECK(budget_up(&h, 1));
+	CHECK(budget_up(&h, 1000));
+	budget_end(&h);
+	CHECK(begin(&h, "a.test") == BUDGET_ASK);
+	budget_grant(&h);
+	/* There is another: of the host. */
+	CHECK(budget_begin(&h, &box, &q, &head, &e) == BUDGET_ASK);
+	CHECK_STR(e.msg, "the budget of a.test is used up (1 requests in all): "
+			 "ask an operator for more");
+	budget_grant(&h);
+	CHECK(budget_begin(&h, &box, &q, &head, &e) == BUDGET_OK);
+	CHECK(budget_up(&h, 24));
+	CHECK(!budget_up(&h, 1));
 	budget_end(&h);
 }
 
@@ -294,6 +316,7 @@ static void test_tokens(void)
 int main(void)
 {
 	test_requests();
+	test_granted();
 	test_hosts();
 	test_over();
 	test_bytes();

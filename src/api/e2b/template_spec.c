@@ -25,8 +25,8 @@ static const struct {
 static void forget_origin(json_t *spec)
 {
 	static const char *const lists[] = { "start",   "volumes", "drive",
-					     "allow",   "rules",   "secrets",
-					     "canaries" };
+					     "allow",   "rules",   "late-rules",
+					     "secrets", "canaries" };
 	static const char *const maps[] = { "labels", "env", "ports" };
 	size_t i;
 
