@@ -16,6 +16,7 @@ enum { LOOK_MAX_MS = 3600 * 1000 }; /* the clock of the wall may be set */
 struct grant {
 	struct list node;
 	uint64_t id, until_ms, created_ms;
+	uint64_t end_ms; /* its end in time since the boot, which nobody sets */
 	char sandbox[ID_CAP];
 	char rule[GRANT_RULE_CAP];
 	char who[WHO_CAP];
@@ -29,6 +30,21 @@ static struct grant *grant_of(struct list *n)
 static bool is_of(const struct grant *g, const struct sandbox *s)
 {
 	return strcmp(g->sandbox, s->id) == 0;
+}
+
+static uint64_t until(uint64_t end, uint64_t now)
+{
+	return end > now ? end - now : 0;
+}
+
+/* By both clocks, whichever is over first: one that is set back adds nothing.
+ */
+static uint64_t time_left(const struct grant *g)
+{
+	uint64_t a = until(g->until_ms, clock_wall_ms());
+	uint64_t b = until(g->end_ms, clock_boot_ms());
+
+	return a < b ? a : b;
 }
 
 static void drop(struct api *a, struct grant *g)
@@ -72,13 +88,12 @@ static void expire(struct api *a, struct grant *g)
 static void on_expiry(struct timer *t)
 {
 	struct api *a = container_of(t, struct api, grants.expiry);
-	uint64_t now = clock_wall_ms();
 	struct list *n, *next;
 
 	list_each (n, next, &a->grants.all) {
 		struct grant *g = grant_of(n);
 
-		if (g->until_ms > 0 && g->until_ms <= now)
+		if (g->until_ms > 0 && time_left(g) == 0)
 			expire(a, g);
 	}
 	plan(a);
@@ -87,15 +102,15 @@ static void on_expiry(struct timer *t)
 /* The next one that ends. */
 static void plan(struct api *a)
 {
-	uint64_t now = clock_wall_ms(), wait = UINT64_MAX;
+	uint64_t wait = UINT64_MAX;
 	struct list *n, *next;
 
 	list_each (n, next, &a->grants.all) {
 		const struct grant *g = grant_of(n);
-		uint64_t left = g->until_ms > now ? g->until_ms - now : 1;
+		uint64_t left = time_left(g);
 
 		if (g->until_ms > 0 && left < wait)
-			wait = left;
+			wait = left > 0 ? left : 1;
 	}
 	if (wait == UINT64_MAX)
 		timer_del(&a->loop, &a->grants.expiry);
@@ -107,10 +122,15 @@ static void plan(struct api *a)
 static void remember(struct api *a, const struct grant_row *row)
 {
 	struct grant *g = xcalloc(1, sizeof(*g));
+	uint64_t left, most;
 
 	g->id = row->id;
 	g->until_ms = row->until_ms;
 	g->created_ms = row->created_ms;
+	/* Never more than it was given at first. */
+	left = until(row->until_ms, clock_wall_ms());
+	most = until(row->until_ms, row->created_ms);
+	g->end_ms = clock_boot_ms() + (left < most ? left : most);
 	snprintf(g->sandbox, sizeof(g->sandbox), "%s", row->sandbox);
 	snprintf(g->rule, sizeof(g->rule), "%s", row->rule);
 	snprintf(g->who, sizeof(g->who), "%s", row->who);

@@ -45,7 +45,8 @@ enum limit {
 };
 
 static_assert(LIMITS <= 16, "a bit each in budget_hold.granted");
-static_assert((int)HOLD_TALLIES >= (int)STATE_BUDGETS, "and there is a row for each");
+static_assert((int)HOLD_TALLIES >= (int)STATE_BUDGETS,
+	      "and there is a row for each");
 
 struct tally {
 	bool used;                /* by the policies of now */
@@ -54,7 +55,9 @@ struct tally {
 	uint64_t requests;        /* in all; 0: no limit */
 	unsigned open;
 	uint64_t rate_ms, in_rate;
-	unsigned told;   /* bits of enum limit: this is in the log */
+	bool timed;        /* the next one is known */
+	int64_t window_ms; /* start of the window, in time since the boot */
+	unsigned told;     /* bits of enum limit: this is in the log */
 	bool down_spent; /* an answer had no room: there is none for another */
 };
 
@@ -109,15 +112,25 @@ static void pattern_text(const struct host_pattern *p,
 	snprintf(out, POLICY_HOST_CAP, "%.253s", buf_str(&text));
 }
 
-/* The place of a host's counters: its old one, a free one, one that no policy
- * speaks of any more. 0: there is none. */
-static unsigned find_slot(struct budgets *x, struct box *b, const char *text)
+/* Where a host's counters are already; 0: nowhere. */
+static unsigned old_slot(const struct box *b, const char *text)
 {
-	unsigned i, found = 0;
+	unsigned i;
 
 	for (i = 1; i < STATE_BUDGETS; i++)
 		if (strcmp(b->state->budgets[i].host, text) == 0)
 			return i;
+	return 0;
+}
+
+/* The place of a host's counters: its old one, a free one, one that no policy
+ * speaks of any more. 0: there is none. */
+static unsigned find_slot(struct budgets *x, struct box *b, const char *text)
+{
+	unsigned i, found = old_slot(b, text);
+
+	if (found)
+		return found;
 	for (i = 1; i < STATE_BUDGETS; i++) {
 		if (x->v[i].used || x->v[i].open > 0)
 			continue;
@@ -154,6 +167,22 @@ static void add_host(struct budgets *x, struct box *b,
 	merge(&x->v[i], &h->budget);
 }
 
+/* No host that is new takes the place of one that still has a budget. */
+static void keep_old(struct budgets *x, const struct box *b)
+{
+	char text[POLICY_HOST_CAP];
+	unsigned i, slot;
+	size_t k;
+
+	for (i = 0; i < b->n_parts; i++)
+		for (k = 0; k < b->parts[i].policy.n_budgets; k++) {
+			pattern_text(&b->parts[i].policy.budgets[k].host, text);
+			slot = old_slot(b, text);
+			if (slot)
+				x->v[slot].used = true;
+		}
+}
+
 static void settle_held(struct box_state *s)
 {
 	unsigned i;
@@ -186,6 +215,7 @@ static void build(struct budgets *x, struct box *b)
 		x->v[i].told = 0;
 		x->v[i].down_spent = false;
 	}
+	keep_old(x, b);
 	for (i = 0; i < b->n_parts; i++) {
 		const struct policy *p = &b->parts[i].policy;
 
@@ -221,13 +251,24 @@ void budget_forget(struct box *b)
 
 /* --- windows --- */
 
+/*
+ * A window lasts as long as it says in the time since the boot, which nobody
+ * sets. Only the window that an earlier door began is known by the clock of
+ * the wall alone: when that was set back since, the window begins now.
+ */
 static void turn_windows(struct tally *t, struct state_budget *s)
 {
 	uint64_t wall = clock_wall_ms(), now = clock_boot_ms();
 
-	/* A clock that was set back begins a new one, too. */
+	if (!t->timed)
+		t->window_ms =
+			(int64_t)now - (int64_t)(wall > s->window_ms
+							 ? wall - s->window_ms
+							 : 0);
+	t->timed = true;
 	if (t->limit.per_ms &&
-	    (wall >= s->window_ms + t->limit.per_ms || wall < s->window_ms)) {
+	    (int64_t)now - t->window_ms >= (int64_t)t->limit.per_ms) {
+		t->window_ms = (int64_t)now;
 		s->window_ms = wall;
 		s->in_window = 0;
 		t->told &= ~(1U << LIMIT_WINDOW);
@@ -440,19 +481,42 @@ static enum budget_answer over(struct budget_hold *h, unsigned slot,
 	}
 }
 
-/* What is said in a WebSocket cannot be counted in tokens. */
-static bool has_no_count(const struct budget_hold *h, const struct budgets *x,
-			 const struct http_head *head)
+static bool ends_with(const char *s, const char *end)
+{
+	size_t n = strlen(s), k = strlen(end);
+
+	return n >= k && strcmp(s + n - k, end) == 0;
+}
+
+/* What is used there is told to nobody, or another time: it cannot be counted
+ * in tokens. Its name, or NULL. */
+static const char *uncounted(const struct request *r,
+			     const struct http_head *head)
+{
+	if (http_wants_upgrade(head, "websocket"))
+		return "a WebSocket";
+	if (r->path && r->method && strcmp(r->method, "POST") == 0 &&
+	    (ends_with(r->path, "/batches") || ends_with(r->path, "/batches/")))
+		return "a batch";
+	return NULL;
+}
+
+static bool has_tokens(const struct tally *t)
+{
+	return t->limit.tokens || t->limit.cost_micro;
+}
+
+static const char *has_no_count(const struct budget_hold *h,
+				const struct budgets *x,
+				const struct request *r,
+				const struct http_head *head)
 {
 	unsigned i;
 
-	if (!http_wants_upgrade(head, "websocket"))
-		return false;
 	for (i = 0; i < h->n_slots; i++)
-		if (x->v[h->slots[i]].limit.tokens ||
-		    x->v[h->slots[i]].limit.cost_micro)
-			return true;
-	return false;
+		if (has_tokens(&x->v[h->slots[i]]))
+			return uncounted(r, head);
+	return NULL;
 }
 
 static void open_hold(struct budget_hold *h, const struct host_model *model)
@@ -481,6 +545,7 @@ enum budget_answer budget_begin(struct budget_hold *h, struct box *b,
 {
 	const struct host_model *model = head ? model_of(b, r->host) : NULL;
 	struct budgets *x = budgets_of(b);
+	const char *what;
 	unsigned i;
 
 	h->box = b;
@@ -494,10 +559,12 @@ enum budget_answer budget_begin(struct budget_hold *h, struct box *b,
 	}
 	snprintf(h->host, sizeof(h->host), "%s", r->host);
 	find_tallies(h, x, r->host);
-	if (model && has_no_count(h, x, head)) {
+	what = model ? has_no_count(h, x, r, head) : NULL;
+	if (what) {
 		err_set(e, EDQUOT,
 			"there is a budget of tokens, and nobody can count "
-			"those of a WebSocket");
+			"those of %s",
+			what);
 		return BUDGET_DENY;
 	}
 	for (i = 0; i < h->n_slots; i++) {
@@ -602,8 +669,13 @@ static void check_tokens(struct budget_hold *h, bool priced)
 		const struct budget *l = &b->budgets->v[slot].limit;
 		const struct state_budget *s = &b->state->budgets[slot];
 
-		if (l->tokens && !is_granted(h, slot, LIMIT_TOKENS) &&
-		    tokens_of(s) > l->tokens)
+		if (h->model->request.found.background &&
+		    has_tokens(&b->budgets->v[slot]))
+			snprintf(h->why, sizeof(h->why),
+				 "there is a budget of tokens, and nobody can "
+				 "count those of a call in the background");
+		else if (l->tokens && !is_granted(h, slot, LIMIT_TOKENS) &&
+			 tokens_of(s) > l->tokens)
 			(void)stop(h, slot, LIMIT_TOKENS);
 		else if (l->cost_micro && !is_granted(h, slot, LIMIT_COST) &&
 			 s->count.cost_micro + s->cost_held > l->cost_micro)
@@ -659,17 +731,28 @@ bool budget_needs_look(const struct box *b, const char *host, uint16_t port)
 	return model_of(b, host) != NULL;
 }
 
-static void settle_tokens(struct budget_hold *h)
+/* Of the model that was asked for and the one that answered, the dearer one; a
+ * request that we could not read leaves the answer's word. */
+static uint64_t cost_of(const struct budget_hold *h, struct model_tokens t)
 {
-	struct model_tokens t = model_used(h->model);
-	const char *model = h->model->request.found.model;
-	uint64_t cost;
+	const struct prices *p = h->box->gate->prices;
+	const char *asked = h->model->request.found.model;
+	const char *answered = h->model->answer.found.model;
+	uint64_t a = 0, b = 0;
+
+	if (*asked || !*answered)
+		(void)prices_cost(p, asked, t.in, t.out, &a);
+	if (*answered)
+		(void)prices_cost(p, answered, t.in, t.out, &b);
+	return a > b ? a : b;
+}
+
+static void settle_tokens(struct budget_hold *h, int status)
+{
+	struct model_tokens t = model_used(h->model, status);
+	uint64_t cost = cost_of(h, t);
 	unsigned i;
 
-	/* A request that we could not read: the answer says it, too. */
-	if (!*model)
-		model = h->model->answer.found.model;
-	(void)prices_cost(h->box->gate->prices, model, t.in, t.out, &cost);
 	hold_tokens(h, 0, 0);
 	for (i = 0; i < h->n_slots; i++) {
 		struct gate_count *c =
@@ -683,7 +766,7 @@ static void settle_tokens(struct budget_hold *h)
 
 /* --- the end --- */
 
-void budget_end(struct budget_hold *h)
+void budget_end(struct budget_hold *h, int status)
 {
 	unsigned i;
 
@@ -693,7 +776,7 @@ void budget_end(struct budget_hold *h)
 	for (i = 0; i < h->n_slots; i++)
 		h->box->budgets->v[h->slots[i]].open--;
 	if (h->model)
-		settle_tokens(h);
+		settle_tokens(h, status);
 	free(h->model);
 	h->model = NULL;
 }

@@ -62,8 +62,8 @@ void budget_cut(struct budget_hold *h);
 bool budget_wants_bodies(const struct budget_hold *h);
 /* Is this a host whose answers are counted (so it must be inspected)? */
 bool budget_needs_look(const struct box *b, const char *host, uint16_t port);
-/* Settles; harmless when not open. */
-void budget_end(struct budget_hold *h);
+/* Settles; `status` is the answer's, or 0. Harmless when not open. */
+void budget_end(struct budget_hold *h, int status);
 void box_count(const struct box *b, struct gate_count *out);
 /* One more that was denied. */
 void budget_denied(struct box *b);

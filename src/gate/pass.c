@@ -101,7 +101,7 @@ void pass_end(struct flow *f, int status, const char *failure)
 	if (p->recorded)
 		record_done(f->box->gate, &p->egress, &end);
 	p->recorded = false;
-	budget_end(&p->hold);
+	budget_end(&p->hold, status);
 	if (p->head)
 		inject_done(&p->inject);
 	p->head = NULL;

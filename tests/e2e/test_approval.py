@@ -107,6 +107,20 @@ class Approvals(Case):
         r = self.i.cli("approve", p["number"], check=1)
         self.assertIn("no request", r.err)
 
+    def test_a_clock_that_is_set_back(self):
+        """A grant lasts as long as was said, whatever the clock says since."""
+        box = self.make()
+        h, p = self.hold(box)
+        self.i.cli("approve", p["number"], "--for", "1m", check=0)
+        self.assertEqual(h.get().status, 200)
+        self.i.end_daemon()
+        self.i.sql("UPDATE grants SET created_ms = created_ms + 3600000, "
+                   "until_ms = created_ms + 3603000")
+        self.i.start()
+        self.stands(box)
+        wait_for("the grant ends",
+                 lambda: "granted" not in self.look(box)["door"], 20 * SLOW)
+
     def test_where_it_is_cut(self):
         box = self.make()
         h, p = self.hold(box, "http://api.test/" + "x" * 3000)

@@ -389,8 +389,9 @@ bool budget_needs_look(const struct box *b, const char *host, uint16_t port)
 	return false;
 }
 
-void budget_end(struct budget_hold *h)
+void budget_end(struct budget_hold *h, int status)
 {
+	(void)status;
 	h->open = false;
 }
 
