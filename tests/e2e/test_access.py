@@ -175,6 +175,8 @@ class Access(GateCase):
         words = self.i.cli("completion", "--words", "--", "grants", "rm", "",
                            check=0).out
         self.assertIn(f"{g['number']}\tallow", words)
+        self.assertRegex(self.i.cli("inspect", box, check=0).out,
+                         r"granted:\n.*\n? +rule +allow \* http://api.test")
         key = self.i.api("POST", "/v1/keys", {"project": "elsewhere"}).json
         auth = {"Authorization": f"Bearer {key['key']}"}
         path = f"/v1/grants/{g['number']}"

@@ -369,6 +369,30 @@ class Secrets(harness.Case):
 
     # -- tokens
 
+    def test_oauth2_at_once_over(self):
+        """A token that is over when it comes is used this once; and an interim
+        answer is none."""
+        n = [0]
+
+        def endpoint(r):
+            n[0] += 1
+            return (b"HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n" +
+                    answer(json.dumps({"access_token": f"short-token-{n[0]}",
+                                       "expires_in": -1})))
+        self.other.handler = endpoint
+        self.addCleanup(setattr, self.other, "handler", None)
+        self.set("short", "--host", "api.test", "--oauth2", "--token-url",
+                 "https://other.test/token", "--client-id", "me",
+                 value="client-secret\nrefresh-token")
+        box = self.box("short")
+
+        def used():
+            self.get(box, "https://api.test/")
+            return self.web.requests[-1].header("Authorization")
+        self.assertEqual(used(), "Bearer short-token-1")
+        wait_for("another one", lambda: used() == "Bearer short-token-2",
+                 10 * SLOW)
+
     def test_oauth2(self):
         """Fetched once for all who wait, renewed in time, kept sealed."""
         asked, n = [], [0]
