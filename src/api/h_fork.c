@@ -290,7 +290,7 @@ static int use_snapshot(struct fork *f, struct snapshot *snap, struct err *e)
 
 static int take_words(struct fork *f, json_t *j, struct err *e)
 {
-	json_t *name = json_object_get(j, "name"), *labels, *spec, *patch;
+	json_t *name = json_object_get(j, "name"), *labels, *spec, *patch, *had;
 	int r = 0;
 
 	if (name && !json_is_null(name) &&
@@ -306,8 +306,12 @@ static int take_words(struct fork *f, json_t *j, struct err *e)
 			e, EINVAL,
 			"spec: a fork has the image and the tier of what "
 			"it is of, and its name is 'name'");
+	had = json_incref(f->spec.canaries);
 	if (spec)
 		r = spec_from_json(&f->spec, spec, e);
+	if (r == 0 && had)
+		r = spec_inherit_canaries(&f->spec, had, e);
+	json_decref(had);
 	if (r == 0)
 		r = rules_may_say(&f->who, spec, e);
 	labels = json_object_get(j, "labels");

@@ -108,3 +108,35 @@ int check_late_rules(const json_t *v, struct err *e)
 {
 	return check_lines("late-rules", v, SPEC_LATE_MAX, SPEC_LATE_BYTES, e);
 }
+
+static bool has_text(const json_t *list, const char *text)
+{
+	const json_t *v;
+	size_t i;
+
+	json_array_foreach ((json_t *)list, i, v)
+		if (strcmp(json_string_value(v), text) == 0)
+			return true;
+	return false;
+}
+
+int spec_inherit_canaries(struct spec *s, const json_t *had, struct err *e)
+{
+	json_t *all = s->canaries ? json_copy(s->canaries) : json_array();
+	const json_t *v;
+	size_t i;
+
+	json_array_foreach ((json_t *)had, i, v)
+		if (!has_text(all, json_string_value(v)))
+			json_array_append(all, (json_t *)v);
+	if (json_array_size(all) > SPEC_SECRETS_MAX) {
+		json_decref(all);
+		return err_set(e, EINVAL,
+			       "canaries: with those of what it starts from, "
+			       "more than %d",
+			       SPEC_SECRETS_MAX);
+	}
+	json_decref(s->canaries);
+	s->canaries = all;
+	return 0;
+}

@@ -84,6 +84,10 @@ static inline bool spec_has_door(const struct spec *s)
 	       json_array_size(s->late_rules) > 0;
 }
 
+/* What it started from had these canaries: it watches them, too. */
+int spec_inherit_canaries(struct spec *s, const json_t *had,
+			  struct err *e) MUST_CHECK;
+
 /* Does it have a kernel of its own? */
 static inline bool spec_is_vm(const struct spec *s)
 {

@@ -320,6 +320,25 @@ class Secrets(harness.Case):
         self.assertEqual(events[-1]["data"]["name"], "AWS_SECRET")
         self.assertEqual(events[-1]["data"]["host"], "other.test")
 
+    def test_canary_of_an_ancestor(self):
+        """What a disk brings along is watched for in forks and in what is made
+        of snapshots, whatever they say of canaries themselves."""
+        box = self.i.create(rules=RULES, canaries=["AWS_SECRET"])
+        word = self.i.sh(box, "echo $AWS_SECRET | tee kept").out.strip()
+        snap = self.i.api("POST", f"/v1/sandboxes/{box}/snapshots",
+                          {"name": "canary"}).json
+        self.addCleanup(self.i.api, "DELETE", f"/v1/snapshots/{snap['id']}")
+        fork = self.i.api("POST", f"/v1/sandboxes/{box}/fork",
+                          {"spec": {"canaries": []}}).json["sandboxes"][0]
+        made = self.i.api("POST", "/v1/sandboxes",
+                          {"snapshot": snap["id"], "canaries": ["OTHER"]}).json
+        for heir in (fork["id"], made["id"]):
+            self.assertEqual(self.i.sh(heir, "cat kept").out.strip(), word)
+            r = self.get(heir, f"https://api.test/?q={word}")
+            self.assertEqual(r.status, 403, heir)
+            self.assertIn("AWS_SECRET", r.text)
+        self.assertEqual(len(self.web.requests), 0)
+
     # -- signatures
 
     def sign(self, r, key, region, service):
