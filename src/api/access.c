@@ -30,24 +30,6 @@ struct saying {
 	unsigned line; /* 0: no rule says so */
 };
 
-/* A rule that denies addresses counts for names behind which they are: one
- * that names the host must not come in front of it. */
-static bool denies_addresses(const struct policy_parts *all)
-{
-	size_t i, k;
-
-	for (i = all->first; i < all->n; i++)
-		for (k = 0; k < all->p[i].n; k++) {
-			const struct rule *r = &all->p[i].rules[k];
-
-			if (r->effect == EFFECT_DENY &&
-			    (r->kind == HOST_ADDRESS ||
-			     r->kind == HOST_NETWORK))
-				return true;
-		}
-	return false;
-}
-
 /* Nothing that a request to this host could be is spoken of. */
 static bool is_unsaid(const struct policy_parts *all, struct request q)
 {
@@ -56,8 +38,7 @@ static bool is_unsaid(const struct policy_parts *all, struct request q)
 	const char *part;
 	bool address;
 
-	if (host_read(q.host, strlen(q.host), host, &address) < 0 || address ||
-	    denies_addresses(all))
+	if (host_read(q.host, strlen(q.host), host, &address) < 0 || address)
 		return false;
 	q.method = NULL;
 	q.path = NULL;
@@ -109,14 +90,16 @@ static void request_of(const struct approval *p, struct request *q)
 
 /* --- what a person decides --- */
 
-/* `rule` is "allow ...": the same with another word becomes the sandbox's. */
+/* `rule` is "allow ...": the same with another word becomes the sandbox's,
+ * behind all others, so that whatever denies the place later wins. */
 static int add_rule(struct sandbox *s, const char *rule,
 		    const struct identity *who, const char *request_id,
 		    struct err *e)
 {
 	AUTO(spec_done) struct spec spec = { 0 };
-	json_t *rules = s->spec.rules ? json_copy(s->spec.rules) : json_array();
-	json_t *change = json_pack("{s:o}", "rules", rules);
+	json_t *rules = s->spec.late_rules ? json_copy(s->spec.late_rules)
+					   : json_array();
+	json_t *change = json_pack("{s:o}", "late-rules", rules);
 	char line[GRANT_RULE_CAP];
 	int r;
 
@@ -411,7 +394,7 @@ static int ask_person(struct access *x, const struct approval *want,
 					      .who = &x->who,
 					      .request_id =
 						      http_request_id(x->conn),
-					      .data = approval_json(a, p) });
+					      .data = approval_entry(a, p) });
 	}
 	/* Only who has to do with the outside calls there: a door. */
 	if (*a->conf.ask_webhook)

@@ -7,7 +7,7 @@
  * was denied stays that long as well, unseen: who asks again hears so, and
  * nobody is bothered twice. One that is allowed becomes a grant of the host.
  * Where no rule says anything of the host, the sandbox gets one of its own
- * that says "ask" first, because grants count nowhere else.
+ * that says "ask", behind all others, because grants count nowhere else.
  */
 #pragma once
 

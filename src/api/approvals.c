@@ -87,26 +87,58 @@ void approval_rule(const struct approval *p, struct buf *out)
 	put_place(p, out);
 }
 
-json_t *approval_json(struct api *a, const struct approval *p)
+bool approval_of_budget(const struct approval *p)
 {
-	const struct sandbox *s = box_by_id(a, p->sandbox);
+	return strcmp(p->part, GATE_PART_BUDGET) == 0;
+}
+
+/* What an approval opens. */
+static const char *about(const struct approval *p)
+{
+	if (p->ahead)
+		return "host";
+	if (approval_of_budget(p))
+		return "budget";
+	return *p->method ? "request" : "connection";
+}
+
+static json_t *url_json(const struct approval *p, size_t path_n)
+{
 	AUTO(buf_done) struct buf url = { 0 };
 
 	buf_printf(&url, "%s://", p->scheme);
 	put_place(p, &url);
-	buf_puts(&url, p->path);
+	buf_add(&url, p->path, path_n);
+	return json_lossy(buf_str(&url), buf_len(&url));
+}
+
+json_t *approval_json(struct api *a, const struct approval *p)
+{
+	const struct sandbox *s = box_by_id(a, p->sandbox);
+
 	return json_pack(
-		"{s:I, s:s, s:s?, s:s, s:o, s:o, s:s, s:I, s:o, s:I, s:o, s:o, "
-		"s:s*}",
+		"{s:I, s:s, s:s?, s:s, s:s, s:o, s:o, s:s, s:I, s:o, s:I, s:o, "
+		"s:o, s:o, s:s*}",
 		"number", (json_int_t)p->number, "sandbox", p->sandbox, "name",
 		s && *s->spec.name ? s->spec.name : NULL, "project", p->project,
-		"method", json_lossy(p->method, strlen(p->method)), "url",
-		json_lossy(buf_str(&url), buf_len(&url)), "host", p->host,
-		"port", (json_int_t)p->port, "part",
+		"about", about(p), "method",
+		json_lossy(p->method, strlen(p->method)), "url",
+		url_json(p, strlen(p->path)), "host", p->host, "port",
+		(json_int_t)p->port, "part",
 		json_lossy(p->part, strlen(p->part)), "line",
-		(json_int_t)p->line, "asked_at", json_time(p->asked_ms),
-		"expires_at", json_time(p->asked_ms + a->conf.ask_timeout_ms),
-		"reason", *p->reason ? p->reason : NULL);
+		(json_int_t)p->line, "rule",
+		json_lossy(p->rule, strlen(p->rule)), "asked_at",
+		json_time(p->asked_ms), "expires_at",
+		json_time(p->asked_ms + a->conf.ask_timeout_ms), "reason",
+		*p->reason ? p->reason : NULL);
+}
+
+json_t *approval_entry(struct api *a, const struct approval *p)
+{
+	json_t *j = approval_json(a, p);
+
+	json_object_set_new(j, "url", url_json(p, strcspn(p->path, "?")));
+	return j;
 }
 
 /* --- answers --- */
@@ -148,7 +180,7 @@ void approval_answer(struct api *a, struct approval *p, bool allow, bool host)
 	list_each (n, next, &a->approvals.all) {
 		struct approval *q = approval_of(n);
 
-		if (!host || q == p || q->deciding ||
+		if (!host || q == p || q->deciding || approval_of_budget(q) ||
 		    !approval_same_place(p, q))
 			continue;
 		conclude(q, allow);
@@ -239,6 +271,7 @@ static void fill(struct approval *p, const struct gate_msg *m)
 	snprintf(p->host, sizeof(p->host), "%s", m->host);
 	snprintf(p->path, sizeof(p->path), "%s", m->path);
 	snprintf(p->part, sizeof(p->part), "%s", m->part);
+	snprintf(p->rule, sizeof(p->rule), "%s", m->rule);
 	p->port = m->port;
 	p->line = m->line;
 }

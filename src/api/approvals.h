@@ -21,8 +21,9 @@ struct gate_link;
 struct sandbox;
 
 enum {
-	APPROVALS_MAX = 1024, /* of a door */
-	APPROVAL_PATH_CAP = 1100,
+	APPROVALS_MAX = 1024,     /* of a door */
+	APPROVAL_PATH_CAP = 1100, /* with a query */
+	APPROVAL_RULE_CAP = 256,
 	APPROVAL_REASON_CAP = 401,
 	APPROVAL_NUMBERS = 100, /* taken from the registry at once */
 };
@@ -34,7 +35,7 @@ struct approval {
 	char sandbox[ID_CAP], project[NAME_CAP];
 	char method[32], scheme[8], host[POLICY_HOST_CAP];
 	char path[APPROVAL_PATH_CAP];
-	char part[GATE_PART_CAP];
+	char part[GATE_PART_CAP], rule[APPROVAL_RULE_CAP];
 	uint32_t port, line;
 	uint64_t asked_ms; /* wall time, when we heard of it */
 	bool deciding;     /* somebody's answer is on its way to the log */
@@ -63,6 +64,10 @@ struct approval *approval_add(struct api *a, const struct approval *want,
 /* Of one sandbox, to one place? */
 bool approval_same_place(const struct approval *p, const struct approval *q);
 json_t *approval_json(struct api *a, const struct approval *p);
+/* The same for the log, where no query is written down. */
+json_t *approval_entry(struct api *a, const struct approval *p);
+/* Is it about a budget that is used up? Then it is about one request. */
+bool approval_of_budget(const struct approval *p);
 /* Where it goes, as a line of policy: all of this host. */
 void approval_rule(const struct approval *p, struct buf *out);
 /* Does somebody still wait for the answer? */

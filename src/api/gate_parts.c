@@ -10,12 +10,12 @@
 
 /* A newline behind each rule, and there is one more row than is used. */
 static_assert(GRANTS_OF_BOX * (GRANT_RULE_CAP + 1) + SPEC_RULES_BYTES +
-			      SPEC_RULES_MAX +
+			      SPEC_RULES_MAX + SPEC_LATE_BYTES + SPEC_LATE_MAX +
 			      SPEC_ALLOW_MAX * PRESET_TEXT_MAX +
 			      SAVED_POLICY_MAX <=
 		      GATE_TEXT_MAX,
 	      "all that a sandbox may have fits");
-static_assert(SPEC_ALLOW_MAX + 3 < GATE_PARTS_MAX, "so do the names");
+static_assert(SPEC_ALLOW_MAX + 4 < GATE_PARTS_MAX, "so do the names");
 
 void gate_parts_done(struct gate_parts *hold)
 {
@@ -59,6 +59,21 @@ static int add_saved(struct gate_parts *hold, struct gate_msg *m,
 	return add(hold, m, e);
 }
 
+/* Lines of its own. */
+static int add_lines(struct gate_parts *hold, struct gate_msg *m,
+		     const char *name, const json_t *lines, struct err *e)
+{
+	const json_t *v;
+	size_t i;
+
+	snprintf(hold->name[m->n_parts], GATE_PART_CAP, "%s", name);
+	json_array_foreach (lines, i, v) {
+		buf_printf(&hold->text[m->n_parts], "%s\n",
+			   json_string_value(v));
+	}
+	return add(hold, m, e);
+}
+
 int gate_parts(const struct sandbox *s, struct gate_parts *hold,
 	       struct gate_msg *m, struct err *e)
 {
@@ -71,12 +86,7 @@ int gate_parts(const struct sandbox *s, struct gate_parts *hold,
 	r = add(hold, m, e);
 	if (r < 0)
 		return r;
-	snprintf(hold->name[m->n_parts], GATE_PART_CAP, "the sandbox's rules");
-	json_array_foreach (s->spec.rules, i, v) {
-		buf_printf(&hold->text[m->n_parts], "%s\n",
-			   json_string_value(v));
-	}
-	r = add(hold, m, e);
+	r = add_lines(hold, m, "the sandbox's rules", s->spec.rules, e);
 	json_array_foreach (s->spec.allow, i, v) {
 		const char *name = json_string_value(v);
 
@@ -88,5 +98,8 @@ int gate_parts(const struct sandbox *s, struct gate_parts *hold,
 		r = add_saved(hold, m, "policy",
 			      policy_find(s->api, s->project, s->spec.policy),
 			      e);
+	if (r == 0)
+		r = add_lines(hold, m, "the sandbox's late rules",
+			      s->spec.late_rules, e);
 	return r;
 }

@@ -16,6 +16,7 @@ enum { LOOK_MAX_MS = 3600 * 1000 }; /* the clock of the wall may be set */
 struct grant {
 	struct list node;
 	uint64_t id, until_ms, created_ms;
+	uint64_t end_ms; /* its end in time since the boot, which nobody sets */
 	char sandbox[ID_CAP];
 	char rule[GRANT_RULE_CAP];
 	char who[WHO_CAP];
@@ -31,6 +32,21 @@ static bool is_of(const struct grant *g, const struct sandbox *s)
 	return strcmp(g->sandbox, s->id) == 0;
 }
 
+static uint64_t until(uint64_t end, uint64_t now)
+{
+	return end > now ? end - now : 0;
+}
+
+/* By both clocks, whichever is over first: one that is set back adds nothing.
+ */
+static uint64_t time_left(const struct grant *g)
+{
+	uint64_t a = until(g->until_ms, clock_wall_ms());
+	uint64_t b = until(g->end_ms, clock_boot_ms());
+
+	return a < b ? a : b;
+}
+
 static void drop(struct api *a, struct grant *g)
 {
 	struct err e = { 0 };
@@ -44,15 +60,26 @@ static void drop(struct api *a, struct grant *g)
 
 static void plan(struct api *a);
 
+/* `who` NULL: its time is over. */
+static void note_end(struct sandbox *s, const struct grant *g,
+		     const struct identity *who, const char *request_id)
+{
+	audit_add(s->api,
+		  &(struct audit){ .type = "approval.end",
+				   .box = s,
+				   .who = who,
+				   .request_id = request_id,
+				   .data = json_pack("{s:I, s:s}", "number",
+						     (json_int_t)g->id, "rule",
+						     g->rule) });
+}
+
 static void expire(struct api *a, struct grant *g)
 {
 	struct sandbox *s = box_by_id(a, g->sandbox);
 
 	if (s)
-		audit_add(a, &(struct audit){ .type = "approval.end",
-					      .box = s,
-					      .data = json_pack("{s:s}", "rule",
-								g->rule) });
+		note_end(s, g, NULL, NULL);
 	drop(a, g);
 	if (s && s->gate)
 		(void)gate_box_up(s, NULL, NULL);
@@ -61,13 +88,12 @@ static void expire(struct api *a, struct grant *g)
 static void on_expiry(struct timer *t)
 {
 	struct api *a = container_of(t, struct api, grants.expiry);
-	uint64_t now = clock_wall_ms();
 	struct list *n, *next;
 
 	list_each (n, next, &a->grants.all) {
 		struct grant *g = grant_of(n);
 
-		if (g->until_ms > 0 && g->until_ms <= now)
+		if (g->until_ms > 0 && time_left(g) == 0)
 			expire(a, g);
 	}
 	plan(a);
@@ -76,15 +102,15 @@ static void on_expiry(struct timer *t)
 /* The next one that ends. */
 static void plan(struct api *a)
 {
-	uint64_t now = clock_wall_ms(), wait = UINT64_MAX;
+	uint64_t wait = UINT64_MAX;
 	struct list *n, *next;
 
 	list_each (n, next, &a->grants.all) {
 		const struct grant *g = grant_of(n);
-		uint64_t left = g->until_ms > now ? g->until_ms - now : 1;
+		uint64_t left = time_left(g);
 
 		if (g->until_ms > 0 && left < wait)
-			wait = left;
+			wait = left > 0 ? left : 1;
 	}
 	if (wait == UINT64_MAX)
 		timer_del(&a->loop, &a->grants.expiry);
@@ -96,10 +122,15 @@ static void plan(struct api *a)
 static void remember(struct api *a, const struct grant_row *row)
 {
 	struct grant *g = xcalloc(1, sizeof(*g));
+	uint64_t left, most;
 
 	g->id = row->id;
 	g->until_ms = row->until_ms;
 	g->created_ms = row->created_ms;
+	/* Never more than it was given at first. */
+	left = until(row->until_ms, clock_wall_ms());
+	most = until(row->until_ms, row->created_ms);
+	g->end_ms = clock_boot_ms() + (left < most ? left : most);
 	snprintf(g->sandbox, sizeof(g->sandbox), "%s", row->sandbox);
 	snprintf(g->rule, sizeof(g->rule), "%s", row->rule);
 	snprintf(g->who, sizeof(g->who), "%s", row->who);
@@ -180,6 +211,13 @@ void grants_text(const struct sandbox *s, struct buf *out)
 	}
 }
 
+static json_t *grant_json(const struct grant *g)
+{
+	return json_pack("{s:I, s:s, s:o, s:s}", "number", (json_int_t)g->id,
+			 "rule", g->rule, "until", json_time(g->until_ms), "by",
+			 g->who);
+}
+
 json_t *grants_json(const struct sandbox *s)
 {
 	const struct list *n, *all = &s->api->grants.all;
@@ -191,12 +229,63 @@ json_t *grants_json(const struct sandbox *s)
 		if (!is_of(g, s))
 			continue;
 		list = list ? list : json_array();
-		json_array_append_new(list, json_pack("{s:s, s:o, s:s}", "rule",
-						      g->rule, "until",
-						      json_time(g->until_ms),
-						      "by", g->who));
+		json_array_append_new(list, grant_json(g));
 	}
 	return list;
+}
+
+/* Whose it is, if `who` may know. */
+static struct sandbox *owner_of(struct api *a, const struct identity *who,
+				const struct grant *g)
+{
+	struct sandbox *s = box_by_id(a, g->sandbox);
+
+	return s && who_sees(who, s->project) ? s : NULL;
+}
+
+json_t *grants_list(struct api *a, const struct identity *who)
+{
+	json_t *list = json_array(), *j;
+	struct list *n, *next;
+
+	list_each (n, next, &a->grants.all) {
+		const struct grant *g = grant_of(n);
+		const struct sandbox *s = owner_of(a, who, g);
+
+		if (!s)
+			continue;
+		j = grant_json(g);
+		json_object_set_new(j, "sandbox", json_string(s->id));
+		json_object_set_new(j, "name",
+				    *s->spec.name ? json_string(s->spec.name)
+						  : json_null());
+		json_object_set_new(j, "project", json_string(s->project));
+		json_object_set_new(j, "created_at", json_time(g->created_ms));
+		json_array_append_new(list, j);
+	}
+	return list;
+}
+
+struct sandbox *grant_withdraw(struct api *a, const struct identity *who,
+			       uint64_t number, const char *request_id,
+			       struct err *e)
+{
+	struct list *n, *next;
+
+	list_each (n, next, &a->grants.all) {
+		struct grant *g = grant_of(n);
+		struct sandbox *s = owner_of(a, who, g);
+
+		if (!s || g->id != number)
+			continue;
+		note_end(s, g, who, request_id);
+		drop(a, g);
+		plan(a);
+		return s;
+	}
+	err_set(e, ENOENT, "no grant %llu: see 'grants ls'",
+		(unsigned long long)number);
+	return NULL;
 }
 
 void grants_forget(struct sandbox *s)

@@ -15,6 +15,7 @@
 
 struct api;
 struct buf;
+struct identity;
 struct sandbox;
 
 enum { GRANTS_OF_BOX = 128, GRANT_RULE_CAP = 320 };
@@ -32,9 +33,16 @@ int grants_load(struct api *a, struct err *e) MUST_CHECK;
  */
 int grant_add(struct sandbox *s, const char *rule, uint64_t until_ms,
 	      const char *who, struct err *e) MUST_CHECK;
+/* All that `who` sees: [{"number", "sandbox", "rule", "until", "by"...}]. */
+json_t *grants_list(struct api *a, const struct identity *who);
+/* Withdraws one, on record; its sandbox, whose door does not know it yet. NULL:
+ * `e`. */
+struct sandbox *grant_withdraw(struct api *a, const struct identity *who,
+			       uint64_t number, const char *request_id,
+			       struct err *e);
 /* Its lines, for the door. */
 void grants_text(const struct sandbox *s, struct buf *out);
-/* The same for people: [{"rule", "until", "by"}]; NULL: there are none. */
+/* The same for people: [{"number", "rule", "until", "by"}]; NULL: none. */
 json_t *grants_json(const struct sandbox *s);
 /* It has ended. */
 void grants_forget(struct sandbox *s);

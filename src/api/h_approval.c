@@ -149,7 +149,7 @@ static void on_logged(struct audit_wait *wait, const struct err *why)
 static void decide(struct decision_work *w, struct approval *p)
 {
 	const struct sandbox *s = box_by_id(w->api, p->sandbox);
-	json_t *data = approval_json(w->api, p);
+	json_t *data = approval_entry(w->api, p);
 	const struct audit entry = {
 		.type = w->allow ? "approval.allow" : "approval.deny",
 		.box = s,
@@ -231,6 +231,11 @@ static void on_body(struct http_conn *c, char *body, size_t n, void *owner)
 		p = find(w, &e);
 	if (p && p->deciding)
 		err_set(&e, EBUSY, "somebody is deciding about it right now");
+	else if (p && w->host && approval_of_budget(p))
+		err_set(&e, EINVAL,
+			"for: request %llu waits for a budget, which is "
+			"approved for one request: raise it in the policy",
+			(unsigned long long)w->number);
 	if (!p || e.code)
 		refuse(w, &e);
 	else

@@ -35,6 +35,7 @@ struct fork {
 	char name[NAME_CAP];
 	struct snapshot_take take;
 	struct snapshot *from; /* held */
+	struct replay replay;
 	unsigned n, n_made, n_ready;
 	struct child child[];
 };
@@ -57,6 +58,7 @@ static void fork_free(struct fork *f)
 {
 	struct snapshot *from = take_ptr(f->from);
 
+	replay_done(&f->replay);
 	snapshot_leave(&f->take);
 	if (from)
 		snapshot_release(from);
@@ -108,7 +110,8 @@ static int tell_one(struct fork *f, unsigned i, struct err *e)
 	return box_tell(s, spec, e);
 }
 
-static int tell_all(struct fork *f, struct err *e)
+/* With the answer, if it may be asked for again. */
+static int tell_all(struct fork *f, const char *answer, struct err *e)
 {
 	struct registry *r = &f->api->registry;
 	bool fresh = f->from->kind == SNAPSHOT_FORK && !f->from->has_row;
@@ -125,6 +128,8 @@ static int tell_all(struct fork *f, struct err *e)
 		rc = snapshot_save(f->from, e);
 	for (i = 0; i < f->n && rc == 0; i++)
 		rc = tell_one(f, i, e);
+	if (rc == 0 && f->replay.given)
+		rc = replay_keep(f->api, &f->replay, answer, e);
 	rc = registry_end(r, rc, e);
 	if (fresh)
 		f->from->has_row = rc == 0;
@@ -137,16 +142,35 @@ static int tell_all(struct fork *f, struct err *e)
 	return rc;
 }
 
-static void answer(struct fork *f)
+/* NULL: one of them has ended. */
+static char *answer_text(const struct fork *f)
 {
-	json_t *list = json_array(), *ids = json_array();
+	json_t *list = json_array(),
+	       *all = json_pack("{s:o}", "sandboxes", list);
+	char *text = NULL;
+	unsigned i;
+
+	for (i = 0; i < f->n; i++) {
+		struct sandbox *s = box_by_id(f->api, f->child[i].id);
+
+		if (s)
+			json_array_append_new(list, box_json(s));
+	}
+	if (json_array_size(list) == f->n)
+		text = json_dumps(all, JSON_COMPACT);
+	json_decref(all);
+	return text;
+}
+
+static void answer(struct fork *f, const char *text)
+{
+	json_t *ids = json_array();
 	unsigned i;
 
 	for (i = 0; i < f->n; i++) {
 		struct sandbox *s = box_by_id(f->api, f->child[i].id);
 
 		box_log_ready(s, &f->who, f->conn);
-		json_array_append_new(list, box_json(s));
 		json_array_append_new(ids, json_string(s->id));
 	}
 	audit_add(f->api,
@@ -158,7 +182,7 @@ static void answer(struct fork *f)
 						     f->parent, "snapshot",
 						     f->from->id, "sandboxes",
 						     ids) });
-	reply_json(f->api, f->conn, 201, json_pack("{s:o}", "sandboxes", list));
+	reply_text(f->api, f->conn, 201, NULL, text);
 	fork_free(f);
 }
 
@@ -166,6 +190,7 @@ static void on_ready(void *arg, struct sandbox *s, const struct err *why)
 {
 	struct child *c = arg;
 	struct fork *f = c->fork;
+	AUTO_FREE char *text = NULL;
 	struct err e = { 0 };
 
 	if (!s) {
@@ -177,10 +202,11 @@ static void on_ready(void *arg, struct sandbox *s, const struct err *why)
 	}
 	if (++f->n_ready < f->n)
 		return;
-	if (tell_all(f, &e) < 0)
+	text = answer_text(f);
+	if (tell_all(f, text ? text : "", &e) < 0)
 		failed(f, &e);
 	else
-		answer(f);
+		answer(f, text ? text : "{}");
 }
 
 /* --- making them --- */
@@ -264,7 +290,7 @@ static int use_snapshot(struct fork *f, struct snapshot *snap, struct err *e)
 
 static int take_words(struct fork *f, json_t *j, struct err *e)
 {
-	json_t *name = json_object_get(j, "name"), *labels, *spec, *patch;
+	json_t *name = json_object_get(j, "name"), *labels, *spec, *patch, *had;
 	int r = 0;
 
 	if (name && !json_is_null(name) &&
@@ -280,8 +306,12 @@ static int take_words(struct fork *f, json_t *j, struct err *e)
 			e, EINVAL,
 			"spec: a fork has the image and the tier of what "
 			"it is of, and its name is 'name'");
+	had = json_incref(f->spec.canaries);
 	if (spec)
 		r = spec_from_json(&f->spec, spec, e);
+	if (r == 0 && had)
+		r = spec_inherit_canaries(&f->spec, had, e);
+	json_decref(had);
 	if (r == 0)
 		r = rules_may_say(&f->who, spec, e);
 	labels = json_object_get(j, "labels");
@@ -370,6 +400,17 @@ static void ask_gone(struct http_conn *c, void *owner)
 	free(owner);
 }
 
+/* A key is for one body, and for what it is a fork of. */
+static bool was_answered(struct fork *f, const char *body, size_t n)
+{
+	AUTO(buf_done) struct buf all = { 0 };
+
+	buf_printf(&all, "fork %s\n", f->ref);
+	buf_add(&all, body, n);
+	return replay_answer(f->api, f->conn, &f->who, buf_data(&all),
+			     buf_len(&all), &f->replay);
+}
+
 static void fork_body(struct http_conn *c, char *body, size_t size, void *owner)
 {
 	AUTO_FREE struct ask *q = owner;
@@ -389,6 +430,11 @@ static void fork_body(struct http_conn *c, char *body, size_t size, void *owner)
 	f->who = q->call.who;
 	f->n = n;
 	memcpy(f->ref, q->call.arg[0], sizeof(f->ref));
+	if (was_answered(f, body, size)) {
+		fork_free(f);
+		json_decref(j);
+		return;
+	}
 	http_own(c, f, fork_gone);
 	if (begin(f, j, &e) < 0)
 		failed(f, &e);

@@ -133,14 +133,19 @@ static int create(struct create *cr, json_t *j, struct err *e)
 {
 	AUTO(spec_done) struct spec spec = { 0 };
 	struct snapshot *from;
+	json_t *had;
 	int r = take_snapshot(cr, j, &from, e);
 
 	if (r == 0 && from)
 		r = snapshot_spec(from, &spec, e);
 	else
 		spec_defaults(&spec, &cr->api->conf);
+	had = json_incref(spec.canaries);
 	if (r == 0)
 		r = spec_from_json(&spec, j, e);
+	if (r == 0 && had)
+		r = spec_inherit_canaries(&spec, had, e);
+	json_decref(had);
 	if (r == 0)
 		r = rules_may_say(&cr->who, j, e);
 	if (r < 0)

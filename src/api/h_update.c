@@ -90,8 +90,9 @@ static void on_door(struct gate_up *d, const struct err *e)
 /* What it says about the way out is in force before the answer. */
 static bool is_about_door(const json_t *change)
 {
-	static const char *const keys[] = { "policy", "allow", "rules",
-					    "secrets", "observe" };
+	static const char *const keys[] = {
+		"policy", "allow", "rules", "late-rules", "secrets", "observe"
+	};
 	size_t i;
 
 	for (i = 0; i < ARRAY_LEN(keys); i++)

@@ -145,9 +145,12 @@ static bool feed(struct merge *m)
 
 static void feed_end(struct merge *m)
 {
+	static const char end = MERGE_END;
+
 	m->fed = true;
 	timer_set(&m->api->loop, &m->limit, LIMIT_MS, m->limit.fn);
-	process_input_eof(&m->proc);
+	buf_add(&m->pending, &end, 1);
+	(void)feed(m);
 }
 
 static enum view_next on_tar(struct view_job *v, const struct view_record *r)
@@ -209,7 +212,7 @@ static void pack(struct merge *m)
 /* The list is taken, or a part of the tar was. */
 static void go_on(struct merge *m)
 {
-	if (m->fed || !feed(m))
+	if (!feed(m) || m->fed)
 		return;
 	if (m->view.busy)
 		view_job_resume(&m->view);

@@ -263,9 +263,10 @@ int policy_may_say(const struct identity *who, const struct policy *p,
 		       "allow: name hosts, or ask for a policy");
 }
 
-int rules_may_say(const struct identity *who, const json_t *body, struct err *e)
+static int lines_may_say(const struct identity *who, const json_t *body,
+			 const char *key, struct err *e)
 {
-	const json_t *rules = json_object_get(body, "rules"), *v;
+	const json_t *rules = json_object_get(body, key), *v;
 	AUTO(buf_done) struct buf text = { 0 };
 	struct policy p = { 0 };
 	size_t i;
@@ -280,7 +281,14 @@ int rules_may_say(const struct identity *who, const json_t *body, struct err *e)
 	if (policy_parse(&p, buf_data(&text), buf_len(&text), e) == 0)
 		r = policy_may_say(who, &p, e);
 	else
-		r = err_wrap(e, "rules");
+		r = err_wrap(e, "%s", key);
 	policy_done(&p);
 	return r;
+}
+
+int rules_may_say(const struct identity *who, const json_t *body, struct err *e)
+{
+	int r = lines_may_say(who, body, "rules", e);
+
+	return r < 0 ? r : lines_may_say(who, body, "late-rules", e);
 }

@@ -4,7 +4,8 @@
  * read at the start.
  *
  * A sandbox has several, tried in this order: what people have granted it, the
- * rules of its own spec, presets, the policy of its project that it names.
+ * rules of its own spec, presets, the policy of its project that it names, its
+ * late rules.
  * Nothing of them is copied: who changes a policy changes it for all that have
  * it.
  */

@@ -36,6 +36,7 @@ const struct route *const all_routes[] = {
 	volume_routes,
 	secret_routes,
 	approval_routes,
+	grant_routes,
 	policy_routes,
 	e2b_sandbox_routes,
 	e2b_list_routes,

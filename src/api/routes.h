@@ -66,7 +66,7 @@ extern const struct route host_routes[], sandbox_routes[], process_routes[],
 extern const struct route policy_routes[];
 extern const struct route secret_routes[];
 extern const struct route state_routes[];
-extern const struct route restart_routes[], approval_routes[];
+extern const struct route restart_routes[], approval_routes[], grant_routes[];
 extern const struct route merge_routes[], move_routes[];
 /* E2B's control plane: e2b/h_*.c. */
 extern const struct route e2b_sandbox_routes[], e2b_list_routes[],

@@ -26,7 +26,10 @@
 #include "base/buf.h"
 #include "base/clock.h"
 
-enum { KILL_RETRY_MS = 500 };
+enum {
+	KILL_RETRY_MS = 500,
+	CLOCK_STEP_MS = 60 * 1000, /* that a clock may be set back by */
+};
 
 static void box_drop_spec(struct sandbox *s)
 {
@@ -69,13 +72,14 @@ void box_count(struct sandbox *s, bool on)
 	}
 }
 
-/* Never the same twice: lists are in this order, also behind one that ended. */
+/* Never the same twice: lists are in this order, also behind one that ended. A
+ * clock that was ahead, and is right again, is not followed for ever. */
 static uint64_t created_now(struct api *a)
 {
-	uint64_t now = clock_wall_ms();
+	uint64_t now = clock_wall_ms(), last = a->boxes.last_created_ms;
 
-	if (now <= a->boxes.last_created_ms)
-		now = a->boxes.last_created_ms + 1;
+	if (now <= last && last - now < CLOCK_STEP_MS)
+		now = last + 1;
 	a->boxes.last_created_ms = now;
 	return now;
 }

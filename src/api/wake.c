@@ -77,10 +77,19 @@ static unsigned n_wakers(const struct sandbox *s)
 bool wake_hold(struct api *a, struct http_conn *c, const struct call *call,
 	       struct sandbox *s)
 {
+	struct err e = { 0 };
 	struct held *h;
 
 	if (!box_sleeps(s))
 		return false;
+	if (call->who.scope < SCOPE_USE) {
+		err_set(&e, EBUSY,
+			"sandbox %s is paused, and a key that only reads does "
+			"not wake it: resume it first",
+			s->id);
+		reply_err(a, c, &e);
+		return true;
+	}
 	if (a->n_held >= HELD_MAX || n_wakers(s) >= HELD_BOX_MAX) {
 		reply_error(a, c, 503, "try_again",
 			    "too many requests wait for sandboxes to wake up");

@@ -5,14 +5,29 @@
 #include "cli/server.h"
 #include "cli/show.h"
 
+/* Who asks for it, in words. */
+static void put_why(const json_t *p, char *out, size_t cap)
+{
+	if (json_object_get(p, "reason"))
+		snprintf(out, cap, "asked: %.180s", show_str(p, "reason"));
+	else if (strcmp(show_str(p, "about"), "budget") == 0)
+		snprintf(out, cap, "%.240s", show_str(p, "rule"));
+	else
+		snprintf(out, cap, "%s, line %d", show_str(p, "part"),
+			 (int)json_integer_value(json_object_get(p, "line")));
+}
+
 static void row(struct table *t, const json_t *p)
 {
 	char number[SHOW_CAP], id[SHOW_CAP], age[SHOW_CAP], left[SHOW_CAP],
-		rule[SHOW_CAP * 2];
+		rule[SHOW_CAP * 4];
 	const char *name = show_str(p, "name"), *method = show_str(p, "method");
+	bool whole = strcmp(show_str(p, "about"), "connection") == 0;
 	const char *cells[] = { number,
 				*name ? name : id,
-				*method ? method : "-",
+				whole     ? "a whole connection"
+				: *method ? method
+					  : "-",
 				show_str(p, "url"),
 				rule,
 				age,
@@ -22,12 +37,7 @@ static void row(struct table *t, const json_t *p)
 	show_id(p, "sandbox", id);
 	show_age(p, "asked_at", age);
 	show_until(p, "expires_at", left);
-	if (json_object_get(p, "reason"))
-		snprintf(rule, sizeof(rule), "asked: %.180s",
-			 show_str(p, "reason"));
-	else
-		snprintf(rule, sizeof(rule), "%s, line %d", show_str(p, "part"),
-			 (int)json_integer_value(json_object_get(p, "line")));
+	put_why(p, rule, sizeof(rule));
 	table_row(t, cells);
 }
 

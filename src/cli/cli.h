@@ -166,6 +166,6 @@ verb_fn verb_approvals, verb_approve, verb_deny;
 verb_fn verb_backup, verb_restore, verb_doctor, verb_completion, verb_version,
 	verb_help;
 extern const struct verb e2b_verbs[];
-extern const struct verb image_verbs[], key_verbs[], log_verbs[], debug_verbs[],
-	policy_verbs[];
+extern const struct verb image_verbs[], key_verbs[], grant_verbs[], log_verbs[],
+	debug_verbs[], policy_verbs[];
 extern const struct verb drive_verbs[], volume_verbs[], secret_verbs[];

@@ -198,6 +198,23 @@ static void offer_processes(struct cli *cli)
 	buf_done(&target);
 }
 
+static void offer_grants(struct cli *cli)
+{
+	json_t *j = ask(cli, "/v1/grants"), *g;
+	size_t i;
+
+	json_array_foreach (json_object_get(j, "grants"), i, g) {
+		char rule[SHOW_CAP];
+
+		clean_text(rule, sizeof(rule), show_str(g, "rule"));
+		printf("%lld\t%s\n",
+		       (long long)json_integer_value(
+			       json_object_get(g, "number")),
+		       rule);
+	}
+	json_decref(j);
+}
+
 static void offer_all_verbs(struct cli *cli)
 {
 	(void)cli;
@@ -214,7 +231,7 @@ static const struct {
 	{ "PROCESS", offer_processes }, { "SNAPSHOT", offer_snapshots },
 	{ "FROM", offer_states },       { "STATE", offer_states },
 	{ "INTO", offer_sandboxes },    { "POLICY", offer_policies },
-	{ "PRESET", offer_presets },
+	{ "PRESET", offer_presets },    { "GRANT", offer_grants },
 };
 
 static void offer_kind(struct cli *cli, const char *kind)

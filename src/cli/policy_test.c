@@ -89,25 +89,34 @@ static void add_saved(struct parts *all, const char *name, const char *project)
 	json_decref(j);
 }
 
+static void add_lines(struct parts *all, const char *name, const json_t *lines)
+{
+	AUTO(buf_done) struct buf text = { 0 };
+	const json_t *v;
+	size_t i;
+
+	json_array_foreach (lines, i, v) {
+		const char *line = json_string_value(v);
+
+		buf_printf(&text, "%s\n", line ? line : "");
+	}
+	if (buf_len(&text))
+		add_part(all, name, "", buf_str(&text));
+}
+
 static void load_sandbox(struct parts *all, const char *ref)
 {
-	AUTO(buf_done) struct buf rules = { 0 };
 	char target[TARGET_CAP];
-	json_t *j, *spec, *v;
-	size_t i;
+	json_t *j, *spec;
 
 	server_target(all->cli, target, "/v1/sandboxes/", ref);
 	j = server_get(all->cli, "GET", target, NULL);
 	spec = json_object_get(j, "spec");
-	json_array_foreach (json_object_get(spec, "rules"), i, v) {
-		const char *line = json_string_value(v);
-
-		buf_printf(&rules, "%s\n", line ? line : "");
-	}
-	if (buf_len(&rules))
-		add_part(all, "the sandbox's rules", "", buf_str(&rules));
+	add_lines(all, "the sandbox's rules", json_object_get(spec, "rules"));
 	add_presets(all, json_object_get(spec, "allow"));
 	add_saved(all, show_str(spec, "policy"), show_str(j, "project"));
+	add_lines(all, "the sandbox's late rules",
+		  json_object_get(spec, "late-rules"));
 	json_decref(j);
 }
 

@@ -156,6 +156,26 @@ static void value_text(const json_t *j, const char *key, char out[256])
 	snprintf(out, 256, "%s", text);
 }
 
+/* An object, or a list of them. */
+static bool is_tree(const json_t *v)
+{
+	return json_is_object(v) || json_is_object(json_array_get(v, 0));
+}
+
+static void show_branch(const char *name, const json_t *v, int depth)
+{
+	const json_t *one;
+	size_t i;
+
+	if (json_is_object(v)) {
+		printf("%*s%s:\n", depth * 2, "", name);
+		show_tree(v, depth + 1);
+		return;
+	}
+	json_array_foreach ((json_t *)v, i, one)
+		show_branch(name, one, depth);
+}
+
 void show_tree(const json_t *j, int depth)
 {
 	const char *key;
@@ -165,9 +185,8 @@ void show_tree(const json_t *j, int depth)
 		char name[64], text[256];
 
 		clean_text(name, sizeof(name), key);
-		if (json_is_object(v) && depth < DEPTH_MAX) {
-			printf("%*s%s:\n", depth * 2, "", name);
-			show_tree(v, depth + 1);
+		if (is_tree(v) && depth < DEPTH_MAX) {
+			show_branch(name, v, depth);
 			continue;
 		}
 		value_text(j, key, text);

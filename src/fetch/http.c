@@ -15,7 +15,9 @@
 
 enum {
 	CONNECT_MS = 15000,
-	SILENCE_S = 60,     /* in which nothing moved */
+	SLOW_BYTES = 1024, /* in a second: who is slower for SLOW_S is gone */
+	SLOW_S = 60,
+	TOTAL_S = 6 * 3600, /* of one request, however steady it is */
 	ADDRESSES_MAX = 16, /* of a name */
 };
 
@@ -336,8 +338,9 @@ static void set_limits(CURL *c, const struct policy *p)
 	curl_easy_setopt(c, CURLOPT_PROXY, "");
 	curl_easy_setopt(c, CURLOPT_USERAGENT, PRODUCT "/" PRODUCT_VERSION);
 	curl_easy_setopt(c, CURLOPT_CONNECTTIMEOUT_MS, (long)CONNECT_MS);
-	curl_easy_setopt(c, CURLOPT_LOW_SPEED_LIMIT, 1L);
-	curl_easy_setopt(c, CURLOPT_LOW_SPEED_TIME, (long)SILENCE_S);
+	curl_easy_setopt(c, CURLOPT_LOW_SPEED_LIMIT, (long)SLOW_BYTES);
+	curl_easy_setopt(c, CURLOPT_LOW_SPEED_TIME, (long)SLOW_S);
+	curl_easy_setopt(c, CURLOPT_TIMEOUT, (long)TOTAL_S);
 	curl_easy_setopt(c, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
 	curl_easy_setopt(c, CURLOPT_CAINFO, NULL);
 	curl_easy_setopt(c, CURLOPT_CAPATH, NULL);
@@ -364,6 +367,12 @@ static void set_method(CURL *c, const struct exchange *x, struct source *s)
 	curl_easy_setopt(c, CURLOPT_INFILESIZE_LARGE, (curl_off_t)x->body_n);
 }
 
+/* It came, but too slowly to be worth another try. */
+static bool drips(const struct exchange *x)
+{
+	return x->passed > 0 && x->passed < (uint64_t)SLOW_BYTES * SLOW_S;
+}
+
 /* What went wrong, in words that name the host and nothing secret. */
 static int transfer_failed(struct exchange *x, const struct place *p,
 			   CURLcode r, struct err *e)
@@ -376,7 +385,8 @@ static int transfer_failed(struct exchange *x, const struct place *p,
 			       "pass on what the registry sends");
 	x->temporary = r != CURLE_PEER_FAILED_VERIFICATION &&
 		       r != CURLE_SSL_CACERT_BADFILE &&
-		       r != CURLE_ABORTED_BY_CALLBACK;
+		       r != CURLE_ABORTED_BY_CALLBACK &&
+		       !(r == CURLE_OPERATION_TIMEDOUT && drips(x));
 	return err_set(e, EREMOTEIO, "%s://%.100s:%s: %s", p->scheme, p->host,
 		       p->port, curl_easy_strerror(r));
 }

@@ -8,12 +8,14 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "base/str.h"
 
 enum {
 	REDIRECTS_MAX = 5,
-	TRIES_MAX = 4,  /* without progress in between */
-	PAUSE_MS = 250, /* then twice that, and so on */
+	TRIES_MAX = 4,              /* without progress in between */
+	TOTAL_MS = 6 * 3600 * 1000, /* with all tries; then it was the last */
+	PAUSE_MS = 250,             /* then twice that, and so on */
 	REASON_MAX = 120,
 };
 
@@ -153,6 +155,7 @@ int session_do(struct session *s, struct exchange *x, const char *what,
 	       struct err *e)
 {
 	char url[URL_MAX];
+	uint64_t began = clock_boot_ms();
 	unsigned tries = 0;
 	int r;
 
@@ -165,7 +168,8 @@ int session_do(struct session *s, struct exchange *x, const char *what,
 			tries = 0;
 		x->offset += x->passed;
 		x->passed = 0;
-		if (!x->temporary || ++tries >= TRIES_MAX)
+		if (!x->temporary || ++tries >= TRIES_MAX ||
+		    clock_boot_ms() - began > TOTAL_MS)
 			return r;
 		*e = (struct err){ 0 };
 		session_pause(tries);

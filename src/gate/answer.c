@@ -12,6 +12,17 @@
 
 enum { CONTINUES_MAX = 8 }; /* answers in front of the answer */
 
+/* A frame of HTTP/2 that a server begins with, or ends with: of the connection
+ * itself (stream 0), SETTINGS or GOAWAY. */
+static bool is_http2(const struct buf *from)
+{
+	static const char stream[4];
+	const char *p = buf_data(from);
+
+	return buf_len(from) >= 9 && p[0] == 0 && (p[3] == 4 || p[3] == 7) &&
+	       memcmp(p + 5, stream, sizeof(stream)) == 0;
+}
+
 static bool bad_answer(struct flow *f, const char *why)
 {
 	struct refusal r;
@@ -20,6 +31,8 @@ static bool bad_answer(struct flow *f, const char *why)
 		exchange_cut(f, why);
 		return false;
 	}
+	if (is_http2(&f->x->from))
+		why = "it speaks HTTP/2 alone: " HTTP2_REMEDY;
 	refusal_set(&r, REFUSE_UPSTREAM, "%s sent a bad answer: %s",
 		    f->place.host, why);
 	exchange_refuse(f, &r);
@@ -220,6 +233,8 @@ bool answer_ended(struct flow *f, int error)
 		exchange_cut(f, "the server ended in the middle of its answer");
 		return false;
 	}
+	if (is_http2(&x->from))
+		return bad_answer(f, "HTTP/2");
 	refusal_set(&r, REFUSE_UPSTREAM, "%s ended the connection%s%s",
 		    f->place.host, error ? ": " : "",
 		    error ? strerror(error) : "");

@@ -15,11 +15,17 @@
 #include "gate/record.h"
 
 enum { ASKS_BURST = 64, ASK_STEP_MS = 500 };
-enum { PATH_SHOWN = 1024, RULE_SHOWN = 1024, METHOD_SHOWN = 32 };
+enum {
+	PATH_SHOWN = 1024,
+	RULE_SHOWN = 1024,
+	METHOD_SHOWN = 32,
+	CUT_ROOM = 48, /* for what says that it was cut */
+};
 
 struct ask_words {
 	enum scheme scheme;
 	char method[METHOD_SHOWN], host[POLICY_HOST_CAP], path[PATH_SHOWN];
+	char target[PATH_SHOWN]; /* the path with its query */
 	char part[GATE_PART_CAP], rule[RULE_SHOWN];
 	uint16_t port;
 	unsigned line;
@@ -43,7 +49,7 @@ static void tell(const struct ask *a)
 				    .method = w->method,
 				    .scheme = scheme_word(w->scheme),
 				    .host = w->host,
-				    .path = w->path,
+				    .path = w->target,
 				    .part = w->part,
 				    .rule = w->rule,
 				    .port = w->port,
@@ -52,24 +58,49 @@ static void tell(const struct ask *a)
 	gate_tell(a->box->gate, &m);
 }
 
-static struct ask_words *words_of(const struct request *r,
-				  const struct ruling *why)
+/* What is too long ends with a mark: nobody takes a part for the whole. */
+static void show_cut(char out[PATH_SHOWN], const char *s)
 {
-	struct ask_words *w = xcalloc(1, sizeof(*w));
+	size_t n = strlen(s);
+
+	if (n < PATH_SHOWN)
+		memcpy(out, s, n + 1);
+	else
+		snprintf(out, PATH_SHOWN, "%.*s...(cut, of %zu bytes)",
+			 PATH_SHOWN - 1 - CUT_ROOM, s, n);
+}
+
+static void put_rule(struct ask_words *w, const struct ruling *why)
+{
 	struct buf rule = { 0 };
+
+	snprintf(w->part, sizeof(w->part), "%s", why->part ? why->part : "");
+	if (!why->rule)
+		return;
+	rule_print(why->rule, &rule);
+	snprintf(w->rule, sizeof(w->rule), "%s", buf_str(&rule));
+	w->line = why->rule->line;
+	buf_done(&rule);
+}
+
+static struct ask_words *words_of(const struct ask_about *about)
+{
+	const struct request *r = about->request;
+	struct ask_words *w = xcalloc(1, sizeof(*w));
+	const char *path = r->path ? r->path : "";
 
 	w->scheme = r->scheme;
 	w->port = r->port;
 	snprintf(w->method, sizeof(w->method), "%s",
 		 r->method ? r->method : "");
 	snprintf(w->host, sizeof(w->host), "%s", r->host);
-	snprintf(w->path, sizeof(w->path), "%s", r->path ? r->path : "");
-	snprintf(w->part, sizeof(w->part), "%s", why->part ? why->part : "");
-	if (why->rule) {
-		rule_print(why->rule, &rule);
-		snprintf(w->rule, sizeof(w->rule), "%s", buf_str(&rule));
-		w->line = why->rule->line;
-		buf_done(&rule);
+	show_cut(w->path, path);
+	show_cut(w->target, about->target ? about->target : path);
+	if (about->over) {
+		snprintf(w->part, sizeof(w->part), GATE_PART_BUDGET);
+		snprintf(w->rule, sizeof(w->rule), "%s", about->over);
+	} else {
+		put_rule(w, about->ruling);
 	}
 	return w;
 }
@@ -85,7 +116,8 @@ static void put_json(const struct ask_words *w, struct buf *out)
 	record_string(out, w->path);
 	buf_puts(out, ",\"part\":");
 	record_string(out, w->part);
-	buf_printf(out, ",\"line\":%u", w->line);
+	buf_printf(out, ",\"line\":%u,\"rule\":", w->line);
+	record_string(out, w->rule);
 }
 
 /* Out of everything. Who asked is called by the caller, or not at all. */
@@ -155,15 +187,15 @@ static int may_ask(struct box *b, struct err *e)
 	return 0;
 }
 
-int ask_start(struct ask *a, struct box *b, const struct request *r,
-	      const struct ruling *why, ask_fn *fn, struct err *e)
+int ask_start(struct ask *a, struct box *b, const struct ask_about *about,
+	      ask_fn *fn, struct err *e)
 {
 	AUTO(buf_done) struct buf data = { 0 };
 	struct ask_words *w;
 
 	if (may_ask(b, e) < 0)
 		return -e->code;
-	w = words_of(r, why);
+	w = words_of(about);
 	put_json(w, &data);
 	if (record_event(b->gate, b, "approval.ask", buf_str(&data), e) < 0) {
 		free(w);
@@ -227,6 +259,8 @@ static void call_hook(struct gate *g, const struct ask *a, uint64_t shown)
 	record_string(&json, a->box->project->name);
 	buf_puts(&json, ",");
 	put_json(a->words, &json);
+	buf_puts(&json, ",\"target\":");
+	record_string(&json, a->words->target);
 	buf_puts(&json, "}");
 	ask_hook(g, buf_str(&json));
 }

@@ -23,10 +23,18 @@ struct ask {
 	struct ask_words *words; /* NULL: nothing is asked */
 };
 
+/* What is asked for. */
+struct ask_about {
+	const struct request *request;
+	const struct ruling *ruling;
+	const char *target; /* path and query as they are sent; or NULL */
+	const char *over;   /* which budget is used up, in words; or NULL */
+};
+
 /* `fn` is called once, from the loop, not after ask_cancel(). Written to the
  * log, told to the api, posted to `ask_webhook`. -errno: refused at once. */
-int ask_start(struct ask *a, struct box *b, const struct request *r,
-	      const struct ruling *why, ask_fn *fn, struct err *e) MUST_CHECK;
+int ask_start(struct ask *a, struct box *b, const struct ask_about *about,
+	      ask_fn *fn, struct err *e) MUST_CHECK;
 void ask_cancel(struct ask *a);
 /* GATE_ANSWER. */
 void ask_answer(struct gate *g, uint64_t number, bool allow);

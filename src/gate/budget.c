@@ -11,6 +11,7 @@
  */
 #include "gate/budget.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -43,6 +44,10 @@ enum limit {
 	LIMITS,
 };
 
+static_assert(LIMITS <= 16, "a bit each in budget_hold.granted");
+static_assert((int)HOLD_TALLIES >= (int)STATE_BUDGETS,
+	      "and there is a row for each");
+
 struct tally {
 	bool used;                /* by the policies of now */
 	struct host_pattern host; /* of all but the first */
@@ -50,7 +55,9 @@ struct tally {
 	uint64_t requests;        /* in all; 0: no limit */
 	unsigned open;
 	uint64_t rate_ms, in_rate;
-	unsigned told;   /* bits of enum limit: this is in the log */
+	bool timed;        /* the next one is known */
+	int64_t window_ms; /* start of the window, in time since the boot */
+	unsigned told;     /* bits of enum limit: this is in the log */
 	bool down_spent; /* an answer had no room: there is none for another */
 };
 
@@ -105,15 +112,25 @@ static void pattern_text(const struct host_pattern *p,
 	snprintf(out, POLICY_HOST_CAP, "%.253s", buf_str(&text));
 }
 
-/* The place of a host's counters: its old one, a free one, one that no policy
- * speaks of any more. 0: there is none. */
-static unsigned find_slot(struct budgets *x, struct box *b, const char *text)
+/* Where a host's counters are already; 0: nowhere. */
+static unsigned old_slot(const struct box *b, const char *text)
 {
-	unsigned i, found = 0;
+	unsigned i;
 
 	for (i = 1; i < STATE_BUDGETS; i++)
 		if (strcmp(b->state->budgets[i].host, text) == 0)
 			return i;
+	return 0;
+}
+
+/* The place of a host's counters: its old one, a free one, one that no policy
+ * speaks of any more. 0: there is none. */
+static unsigned find_slot(struct budgets *x, struct box *b, const char *text)
+{
+	unsigned i, found = old_slot(b, text);
+
+	if (found)
+		return found;
 	for (i = 1; i < STATE_BUDGETS; i++) {
 		if (x->v[i].used || x->v[i].open > 0)
 			continue;
@@ -150,6 +167,22 @@ static void add_host(struct budgets *x, struct box *b,
 	merge(&x->v[i], &h->budget);
 }
 
+/* No host that is new takes the place of one that still has a budget. */
+static void keep_old(struct budgets *x, const struct box *b)
+{
+	char text[POLICY_HOST_CAP];
+	unsigned i, slot;
+	size_t k;
+
+	for (i = 0; i < b->n_parts; i++)
+		for (k = 0; k < b->parts[i].policy.n_budgets; k++) {
+			pattern_text(&b->parts[i].policy.budgets[k].host, text);
+			slot = old_slot(b, text);
+			if (slot)
+				x->v[slot].used = true;
+		}
+}
+
 static void settle_held(struct box_state *s)
 {
 	unsigned i;
@@ -182,6 +215,7 @@ static void build(struct budgets *x, struct box *b)
 		x->v[i].told = 0;
 		x->v[i].down_spent = false;
 	}
+	keep_old(x, b);
 	for (i = 0; i < b->n_parts; i++) {
 		const struct policy *p = &b->parts[i].policy;
 
@@ -217,13 +251,24 @@ void budget_forget(struct box *b)
 
 /* --- windows --- */
 
+/*
+ * A window lasts as long as it says in the time since the boot, which nobody
+ * sets. Only the window that an earlier door began is known by the clock of
+ * the wall alone: when that was set back since, the window begins now.
+ */
 static void turn_windows(struct tally *t, struct state_budget *s)
 {
 	uint64_t wall = clock_wall_ms(), now = clock_boot_ms();
 
-	/* A clock that was set back begins a new one, too. */
+	if (!t->timed)
+		t->window_ms =
+			(int64_t)now - (int64_t)(wall > s->window_ms
+							 ? wall - s->window_ms
+							 : 0);
+	t->timed = true;
 	if (t->limit.per_ms &&
-	    (wall >= s->window_ms + t->limit.per_ms || wall < s->window_ms)) {
+	    (int64_t)now - t->window_ms >= (int64_t)t->limit.per_ms) {
+		t->window_ms = (int64_t)now;
 		s->window_ms = wall;
 		s->in_window = 0;
 		t->told &= ~(1U << LIMIT_WINDOW);
@@ -317,31 +362,54 @@ static uint64_t tokens_of(const struct state_budget *s)
 	return s->count.tokens_in + s->count.tokens_out + s->tokens_held;
 }
 
-/* The first limit that leaves no room for another request, or LIMITS. */
-static enum limit full_limit(struct tally *t, struct state_budget *s,
-			     bool model)
+static bool is_full(const struct tally *t, const struct state_budget *s,
+		    enum limit l)
 {
-	const struct budget *l = &t->limit;
+	const struct budget *b = &t->limit;
 	const struct gate_count *c = &s->count;
 
+	switch (l) {
+	case LIMIT_CONNECTIONS:
+		return b->connections && t->open >= b->connections;
+	case LIMIT_RATE:
+		return b->rate && t->in_rate >= b->rate;
+	case LIMIT_WINDOW:
+		return b->requests && s->in_window >= b->requests;
+	case LIMIT_REQUESTS:
+		return t->requests && c->requests >= t->requests;
+	case LIMIT_UP:
+		return b->up_bytes && c->up_bytes >= b->up_bytes;
+	case LIMIT_DOWN:
+		return b->down_bytes &&
+		       (c->down_bytes >= b->down_bytes || t->down_spent);
+	case LIMIT_TOKENS:
+		return b->tokens && tokens_of(s) >= b->tokens;
+	case LIMIT_COST:
+		return b->cost_micro &&
+		       c->cost_micro + s->cost_held >= b->cost_micro;
+	case LIMITS:
+	default:
+		return false;
+	}
+}
+
+static bool is_granted(const struct budget_hold *h, unsigned slot, enum limit l)
+{
+	return h->granted[slot] & 1U << l;
+}
+
+/* The first limit that leaves no room for another request, or LIMITS. */
+static enum limit full_limit(const struct budget_hold *h, unsigned slot,
+			     bool model)
+{
+	struct tally *t = &h->box->budgets->v[slot];
+	struct state_budget *s = &h->box->state->budgets[slot];
+	enum limit l, end = model ? LIMITS : LIMIT_TOKENS;
+
 	turn_windows(t, s);
-	if (l->connections && t->open >= l->connections)
-		return LIMIT_CONNECTIONS;
-	if (l->rate && t->in_rate >= l->rate)
-		return LIMIT_RATE;
-	if (l->requests && s->in_window >= l->requests)
-		return LIMIT_WINDOW;
-	if (t->requests && c->requests >= t->requests)
-		return LIMIT_REQUESTS;
-	if (l->up_bytes && c->up_bytes >= l->up_bytes)
-		return LIMIT_UP;
-	if (l->down_bytes && (c->down_bytes >= l->down_bytes || t->down_spent))
-		return LIMIT_DOWN;
-	if (model && l->tokens && tokens_of(s) >= l->tokens)
-		return LIMIT_TOKENS;
-	if (model && l->cost_micro &&
-	    c->cost_micro + s->cost_held >= l->cost_micro)
-		return LIMIT_COST;
+	for (l = 0; l < end; l++)
+		if (is_full(t, s, l) && !is_granted(h, slot, l))
+			return l;
 	return LIMITS;
 }
 
@@ -399,6 +467,8 @@ static enum budget_answer over(struct budget_hold *h, unsigned slot,
 		return BUDGET_DENY;
 	switch (b->budgets->over) {
 	case OVER_ASK:
+		h->asked_slot = slot;
+		h->asked_limit = l;
 		return BUDGET_ASK;
 	case OVER_PAUSE:
 		tell_pause(b, why);
@@ -411,19 +481,42 @@ static enum budget_answer over(struct budget_hold *h, unsigned slot,
 	}
 }
 
-/* What is said in a WebSocket cannot be counted in tokens. */
-static bool has_no_count(const struct budget_hold *h, const struct budgets *x,
-			 const struct http_head *head)
+static bool ends_with(const char *s, const char *end)
+{
+	size_t n = strlen(s), k = strlen(end);
+
+	return n >= k && strcmp(s + n - k, end) == 0;
+}
+
+/* What is used there is told to nobody, or another time: it cannot be counted
+ * in tokens. Its name, or NULL. */
+static const char *uncounted(const struct request *r,
+			     const struct http_head *head)
+{
+	if (http_wants_upgrade(head, "websocket"))
+		return "a WebSocket";
+	if (r->path && r->method && strcmp(r->method, "POST") == 0 &&
+	    (ends_with(r->path, "/batches") || ends_with(r->path, "/batches/")))
+		return "a batch";
+	return NULL;
+}
+
+static bool has_tokens(const struct tally *t)
+{
+	return t->limit.tokens || t->limit.cost_micro;
+}
+
+static const char *has_no_count(const struct budget_hold *h,
+				const struct budgets *x,
+				const struct request *r,
+				const struct http_head *head)
 {
 	unsigned i;
 
-	if (!http_wants_upgrade(head, "websocket"))
-		return false;
 	for (i = 0; i < h->n_slots; i++)
-		if (x->v[h->slots[i]].limit.tokens ||
-		    x->v[h->slots[i]].limit.cost_micro)
-			return true;
-	return false;
+		if (has_tokens(&x->v[h->slots[i]]))
+			return uncounted(r, head);
+	return NULL;
 }
 
 static void open_hold(struct budget_hold *h, const struct host_model *model)
@@ -452,6 +545,7 @@ enum budget_answer budget_begin(struct budget_hold *h, struct box *b,
 {
 	const struct host_model *model = head ? model_of(b, r->host) : NULL;
 	struct budgets *x = budgets_of(b);
+	const char *what;
 	unsigned i;
 
 	h->box = b;
@@ -465,22 +559,28 @@ enum budget_answer budget_begin(struct budget_hold *h, struct box *b,
 	}
 	snprintf(h->host, sizeof(h->host), "%s", r->host);
 	find_tallies(h, x, r->host);
-	if (model && has_no_count(h, x, head)) {
+	what = model ? has_no_count(h, x, r, head) : NULL;
+	if (what) {
 		err_set(e, EDQUOT,
 			"there is a budget of tokens, and nobody can count "
-			"those of a WebSocket");
+			"those of %s",
+			what);
 		return BUDGET_DENY;
 	}
 	for (i = 0; i < h->n_slots; i++) {
 		unsigned slot = h->slots[i];
-		enum limit l = full_limit(&x->v[slot], &b->state->budgets[slot],
-					  model != NULL);
+		enum limit l = full_limit(h, slot, model != NULL);
 
-		if (GUARD(BUDGET) && l < LIMITS && !h->granted)
+		if (GUARD(BUDGET) && l < LIMITS)
 			return over(h, slot, l, e);
 	}
 	open_hold(h, model);
 	return BUDGET_OK;
+}
+
+void budget_grant(struct budget_hold *h)
+{
+	h->granted[h->asked_slot] |= (unsigned short)(1U << h->asked_limit);
 }
 
 /* --- bytes --- */
@@ -501,10 +601,10 @@ bool budget_up(struct budget_hold *h, uint64_t n)
 
 	if (!h->open || h->why[0])
 		return false;
-	for (i = 0; i < h->n_slots && !h->granted; i++) {
+	for (i = 0; i < h->n_slots; i++) {
 		uint64_t most = b->budgets->v[h->slots[i]].limit.up_bytes;
 
-		if (most &&
+		if (most && !is_granted(h, h->slots[i], LIMIT_UP) &&
 		    b->state->budgets[h->slots[i]].count.up_bytes + n > most)
 			return stop(h, h->slots[i], LIMIT_UP);
 	}
@@ -521,10 +621,10 @@ bool budget_down(struct budget_hold *h, uint64_t n)
 
 	if (!h->open)
 		return false;
-	for (i = 0; i < h->n_slots && !h->granted; i++) {
+	for (i = 0; i < h->n_slots; i++) {
 		uint64_t most = b->budgets->v[h->slots[i]].limit.down_bytes;
 
-		if (most &&
+		if (most && !is_granted(h, h->slots[i], LIMIT_DOWN) &&
 		    b->state->budgets[h->slots[i]].count.down_bytes + n >
 			    most) {
 			b->budgets->v[h->slots[i]].down_spent = true;
@@ -569,12 +669,19 @@ static void check_tokens(struct budget_hold *h, bool priced)
 		const struct budget *l = &b->budgets->v[slot].limit;
 		const struct state_budget *s = &b->state->budgets[slot];
 
-		if (l->tokens && tokens_of(s) > l->tokens)
+		if (h->model->request.found.background &&
+		    has_tokens(&b->budgets->v[slot]))
+			snprintf(h->why, sizeof(h->why),
+				 "there is a budget of tokens, and nobody can "
+				 "count those of a call in the background");
+		else if (l->tokens && !is_granted(h, slot, LIMIT_TOKENS) &&
+			 tokens_of(s) > l->tokens)
 			(void)stop(h, slot, LIMIT_TOKENS);
-		else if (l->cost_micro &&
+		else if (l->cost_micro && !is_granted(h, slot, LIMIT_COST) &&
 			 s->count.cost_micro + s->cost_held > l->cost_micro)
 			(void)stop(h, slot, LIMIT_COST);
-		else if (l->cost_micro && !priced)
+		else if (l->cost_micro && !priced &&
+			 !is_granted(h, slot, LIMIT_COST))
 			snprintf(h->why, sizeof(h->why),
 				 "no price is known for the model '%.60s': ask "
 				 "an operator to add it",
@@ -598,8 +705,7 @@ void budget_request_body(struct budget_hold *h, const void *p, size_t n)
 	priced = prices_cost(h->box->gate->prices, model, most.in, most.out,
 			     &cost);
 	hold_tokens(h, most.in + most.out, cost);
-	if (!h->granted)
-		check_tokens(h, priced);
+	check_tokens(h, priced);
 }
 
 void budget_answer_body(struct budget_hold *h, const void *p, size_t n)
@@ -625,17 +731,28 @@ bool budget_needs_look(const struct box *b, const char *host, uint16_t port)
 	return model_of(b, host) != NULL;
 }
 
-static void settle_tokens(struct budget_hold *h)
+/* Of the model that was asked for and the one that answered, the dearer one; a
+ * request that we could not read leaves the answer's word. */
+static uint64_t cost_of(const struct budget_hold *h, struct model_tokens t)
 {
-	struct model_tokens t = model_used(h->model);
-	const char *model = h->model->request.found.model;
-	uint64_t cost;
+	const struct prices *p = h->box->gate->prices;
+	const char *asked = h->model->request.found.model;
+	const char *answered = h->model->answer.found.model;
+	uint64_t a = 0, b = 0;
+
+	if (*asked || !*answered)
+		(void)prices_cost(p, asked, t.in, t.out, &a);
+	if (*answered)
+		(void)prices_cost(p, answered, t.in, t.out, &b);
+	return a > b ? a : b;
+}
+
+static void settle_tokens(struct budget_hold *h, int status)
+{
+	struct model_tokens t = model_used(h->model, status);
+	uint64_t cost = cost_of(h, t);
 	unsigned i;
 
-	/* A request that we could not read: the answer says it, too. */
-	if (!*model)
-		model = h->model->answer.found.model;
-	(void)prices_cost(h->box->gate->prices, model, t.in, t.out, &cost);
 	hold_tokens(h, 0, 0);
 	for (i = 0; i < h->n_slots; i++) {
 		struct gate_count *c =
@@ -649,7 +766,7 @@ static void settle_tokens(struct budget_hold *h)
 
 /* --- the end --- */
 
-void budget_end(struct budget_hold *h)
+void budget_end(struct budget_hold *h, int status)
 {
 	unsigned i;
 
@@ -659,7 +776,7 @@ void budget_end(struct budget_hold *h)
 	for (i = 0; i < h->n_slots; i++)
 		h->box->budgets->v[h->slots[i]].open--;
 	if (h->model)
-		settle_tokens(h);
+		settle_tokens(h, status);
 	free(h->model);
 	h->model = NULL;
 }

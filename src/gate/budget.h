@@ -21,7 +21,6 @@ enum budget_answer {
 /* One request or connection. Zero-initialise. */
 struct budget_hold {
 	struct box *box;
-	bool granted; /* a person let it pass, beyond the limit: BUDGET_OK */
 	char host[POLICY_HOST_CAP];
 	bool open;
 	uint64_t up, down;
@@ -30,14 +29,20 @@ struct budget_hold {
 	/* Private. */
 	unsigned char slots[HOLD_TALLIES];
 	unsigned n_slots;
-	uint64_t tokens, cost; /* reserved */
-	char why[192];         /* it was stopped; "": it was not */
+	/* What a person let pass beyond its limit: a bit for each limit. */
+	unsigned short granted[HOLD_TALLIES];
+	unsigned asked_slot, asked_limit; /* of the last BUDGET_ASK */
+	uint64_t tokens, cost;            /* reserved */
+	char why[192];                    /* it was stopped; "": it was not */
 };
 
 /* `head` NULL: a tunnel. On BUDGET_OK the hold is open. */
 enum budget_answer budget_begin(struct budget_hold *h, struct box *b,
 				const struct request *r,
 				const struct http_head *head, struct err *e);
+/* A person lets this one pass: beyond the limit that BUDGET_ASK was about, and
+ * no other. */
+void budget_grant(struct budget_hold *h);
 /* Bytes that are about to go. False: over the limit, not one of them may. */
 bool budget_up(struct budget_hold *h, uint64_t n);
 bool budget_down(struct budget_hold *h, uint64_t n);
@@ -57,8 +62,8 @@ void budget_cut(struct budget_hold *h);
 bool budget_wants_bodies(const struct budget_hold *h);
 /* Is this a host whose answers are counted (so it must be inspected)? */
 bool budget_needs_look(const struct box *b, const char *host, uint16_t port);
-/* Settles; harmless when not open. */
-void budget_end(struct budget_hold *h);
+/* Settles; `status` is the answer's, or 0. Harmless when not open. */
+void budget_end(struct budget_hold *h, int status);
 void box_count(const struct box *b, struct gate_count *out);
 /* One more that was denied. */
 void budget_denied(struct box *b);

@@ -321,7 +321,23 @@ static bool name_agrees(const struct flow *f, const char *sni)
 	return !f->bound || strcmp(sni, f->place.host) == 0;
 }
 
-static void tls_decide(struct flow *f, bool hidden)
+/* Nobody could say it inside: the handshake ends there (ALPN), so at least the
+ * log has it. */
+static void refuse_http2(struct flow *f, const struct ruling *why)
+{
+	struct request q = place_request(f, SCHEME_HTTPS);
+	struct refusal r;
+
+	refusal_set(&r, REFUSE_BAD,
+		    "the gate looks into connections to %.200s and speaks "
+		    "HTTP/1.1 there, and this client nothing but "
+		    "HTTP/2: " HTTP2_REMEDY,
+		    f->place.host);
+	pass_denied(f, "tunnel", &q, why, &r);
+	refuse_tls(f, &r);
+}
+
+static void tls_decide(struct flow *f, const struct hello *h)
 {
 	struct ruling tls = ruling_of(f, SCHEME_HTTPS);
 	struct request q = place_request(f, SCHEME_HTTPS);
@@ -331,9 +347,12 @@ static void tls_decide(struct flow *f, bool hidden)
 		refusal_policy(&r, f->box, &q, &tls);
 		pass_denied(f, "tunnel", &q, &tls, &r);
 		refuse_tls(f, &r);
-	} else if (tls.verdict == VERDICT_LOOK || (GUARD(ECH) && hidden) ||
+	} else if (tls.verdict == VERDICT_LOOK || (GUARD(ECH) && h->ech) ||
 		   pass_needs_look(f, f->place.host, f->place.port)) {
-		inspect(f);
+		if (h->http1)
+			inspect(f);
+		else
+			refuse_http2(f, &tls);
 	} else if (f->pass.state == PASS_OPEN) {
 		tunnel(f);
 	} else {
@@ -349,7 +368,7 @@ void connect_hello(struct flow *f, const struct hello *h)
 	}
 	if (*h->sni)
 		memcpy(f->place.host, h->sni, strlen(h->sni) + 1);
-	tls_decide(f, h->ech);
+	tls_decide(f, h);
 }
 
 static void deny_bytes(struct flow *f, const char *what)

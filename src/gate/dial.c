@@ -18,6 +18,7 @@
 #include "base/guards.h"
 #include "gate/decide.h"
 #include "gate/proxy.h"
+#include "gate/refuse.h"
 #include "gate/resolve.h"
 
 enum {
@@ -129,8 +130,11 @@ static void on_handshake(struct http_stream *s, uint32_t events)
 		return;
 	if (r < 0) {
 		why = http_stream_failure(s);
-		err_set(&w->err, EPROTO, "no TLS with %s port %u: %s", d->host,
-			d->port, why ? why : strerror(-r));
+		err_set(&w->err, EPROTO, "no TLS with %s port %u: %s%s",
+			d->host, d->port, why ? why : strerror(-r),
+			why && strstr(why, "no application protocol")
+				? " (it speaks HTTP/2 alone?): " HTTP2_REMEDY
+				: "");
 	}
 	finish(w);
 }

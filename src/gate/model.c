@@ -27,21 +27,37 @@ struct model_tokens model_most(const struct model_use *m)
 	};
 }
 
-struct model_tokens model_used(const struct model_use *m)
+static uint64_t at_least(uint64_t n, uint64_t least)
+{
+	return n > least ? n : least;
+}
+
+/* Of an answer that nobody saw the end of, or that does not say. */
+static struct model_tokens estimate(const struct model_use *m)
+{
+	struct model_tokens t = model_most(m);
+
+	if (!m->cut && m->request.found.max_tokens == 0)
+		t.out = at_most(m->answer_bytes / BYTES_PER_TOKEN + 1, t.out);
+	if (m->answer.found.pieces > 1)
+		t.out = at_least(t.out, m->answer.found.pieces);
+	return t;
+}
+
+struct model_tokens model_used(const struct model_use *m, int status)
 {
 	const struct usage *u = &m->answer.found;
-	bool stream = m->answer.begun && u->pieces > 1;
 	struct model_tokens t = { .in = u->tokens_in, .out = u->tokens_out };
 
 	/* The others count what they had in store among the rest. */
 	if (m->shape == MODEL_ANTHROPIC)
 		t.in += u->tokens_cached;
-	if (stream && !u->counted)
-		t.in = model_most(m).in;
-	if (stream && !u->final && t.out < u->pieces)
-		t.out = u->pieces;
-	if (m->cut && !stream && !u->counted)
-		return model_most(m);
+	if ((!u->final || u->wrong) && (m->cut || status / 100 == 2)) {
+		const struct model_tokens x = estimate(m);
+
+		t.in = t.in ? t.in : x.in;
+		t.out = at_least(t.out, x.out);
+	}
 	t.in = at_most(t.in, TOKENS_MOST);
 	t.out = at_most(t.out, TOKENS_MOST);
 	return t;

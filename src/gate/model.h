@@ -23,10 +23,11 @@ struct model_tokens {
 /* At most, as far as the request was read. */
 struct model_tokens model_most(const struct model_use *m);
 /*
- * At the end. An answer that was cut off before it said so may have cost the
- * most. A stream that was cut off, or does not say what it used, is
- * taken to be a token for each event.
+ * At the end; `status` is the answer's, 0: there was none. An answer that was
+ * cut off before it said what it used may have cost the most. One that went
+ * well and does not say so has cost what its request allowed, or as many
+ * tokens as its bytes may be, and at least one for each event.
  */
-struct model_tokens model_used(const struct model_use *m);
+struct model_tokens model_used(const struct model_use *m, int status);
 void model_request(struct model_use *m, const void *p, size_t n);
 void model_answer(struct model_use *m, const void *p, size_t n);

@@ -21,8 +21,9 @@ enum {
 	FETCH_MS = 20000,
 	ANSWER_MAX = 64 * 1024,
 	EARLY_MS = 60000, /* before its end a token is not used any more */
-	USUAL_S = 3600,   /* of one that does not say how long it is good */
-	AGAIN_MS = 5000,  /* after a failure */
+	BRIEF_MS = 1000,
+	USUAL_S = 3600,  /* of one that does not say how long it is good */
+	AGAIN_MS = 5000, /* after a failure */
 };
 
 struct oauth {
@@ -199,7 +200,11 @@ static void keep(struct oauth *a, struct token *t)
 static void take_token(struct oauth *a, struct token *t)
 {
 	struct opened *o = a->o;
-	uint64_t ms = (t->expires_s ? t->expires_s : USUAL_S) * 1000;
+	uint64_t ms = (t->expires ? t->expires_s : USUAL_S) * 1000;
+
+	/* One that is over already is for those who wait for it now. */
+	if (ms < BRIEF_MS)
+		ms = BRIEF_MS;
 
 	wipe_text(a->token);
 	a->token = xstrdup(buf_str(&t->access));
@@ -255,21 +260,27 @@ static int unchunk(const char *p, size_t n, struct buf *out)
 /* 1: it is whole and was read. 0: more must come. */
 static int take_answer(struct oauth *a, bool ended, struct err *e)
 {
-	struct http_scan scan = { 0 };
+	struct http_scan scan;
 	struct http_head h = { 0 };
 	struct buf body = { 0 };
 	const char *p = buf_data(&a->in), *why;
 	size_t n = buf_len(&a->in);
-	int len = http_scan_head(&scan, p, n, &why), r = 0;
+	int len, r = 0;
 
-	if (len < 0)
-		return -EPROTO;
-	if (len == 0)
-		return ended ? -EPROTO : 0;
-	if (http_parse_response(&h, p, (size_t)len, "POST", &why) < 0)
-		return -EPROTO;
-	p += len;
-	n -= (size_t)len;
+	/* Behind interim ones (103), which say nothing. */
+	do {
+		scan = (struct http_scan){ 0 };
+		len = http_scan_head(&scan, p, n, &why);
+		if (len < 0)
+			return -EPROTO;
+		if (len == 0)
+			return ended ? -EPROTO : 0;
+		http_head_done(&h);
+		if (http_parse_response(&h, p, (size_t)len, "POST", &why) < 0)
+			return -EPROTO;
+		p += len;
+		n -= (size_t)len;
+	} while (h.status < 200);
 	if (h.body == HTTP_CHUNKED) {
 		r = unchunk(p, n, &body);
 	} else {

@@ -101,7 +101,7 @@ void pass_end(struct flow *f, int status, const char *failure)
 	if (p->recorded)
 		record_done(f->box->gate, &p->egress, &end);
 	p->recorded = false;
-	budget_end(&p->hold);
+	budget_end(&p->hold, status);
 	if (p->head)
 		inject_done(&p->inject);
 	p->head = NULL;
@@ -298,7 +298,7 @@ static void inject(struct flow *f)
 
 /* --- the budget, and people --- */
 
-static void ask(struct flow *f);
+static void ask(struct flow *f, const char *over);
 static void reserve(struct flow *f);
 
 static void on_still(struct timer *t)
@@ -330,7 +330,7 @@ static void reserve(struct flow *f)
 		break;
 	case BUDGET_ASK:
 		p->over = true;
-		ask(f);
+		ask(f, e.msg);
 		break;
 	case BUDGET_PAUSE:
 		stand_still(f, &e);
@@ -355,18 +355,22 @@ static void on_answer(struct ask *a, bool allowed, const char *why)
 		return;
 	}
 	p->approved = true;
-	p->hold.granted = p->over;
+	if (p->over)
+		budget_grant(&p->hold);
 	reserve(f);
 }
 
-static void ask(struct flow *f)
+static void ask(struct flow *f, const char *over)
 {
 	struct pass *p = &f->pass;
+	const struct ask_about about = { .request = &p->request,
+					 .ruling = &p->ruling,
+					 .target = p->head ? p->target : NULL,
+					 .over = over };
 	struct err e = { 0 };
 
 	p->ask = (struct ask){ 0 };
-	if (ask_start(&p->ask, f->box, &p->request, &p->ruling, on_answer, &e) <
-	    0)
+	if (ask_start(&p->ask, f->box, &about, on_answer, &e) < 0)
 		refuse_err(f, REFUSE_PERSON, &e);
 	else
 		p->state = PASS_ASK;
@@ -381,7 +385,7 @@ static void decided(struct flow *f)
 		reserve(f);
 		break;
 	case VERDICT_ASK:
-		ask(f);
+		ask(f, NULL);
 		break;
 	case VERDICT_LOOK: /* nobody did: it is not known to be allowed */
 	case VERDICT_DENY:

@@ -4,6 +4,11 @@
  */
 #pragma once
 
+/* Where the gate looks inside, it speaks HTTP/1.1. */
+#define HTTP2_REMEDY                                                           \
+	"use HTTP/1.1, or allow the host as a whole ('allow * https://HOST', " \
+	"no methods, paths or secrets)"
+
 #include "gate/decide.h"
 #include "gate/gate.h"
 

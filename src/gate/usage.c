@@ -21,6 +21,7 @@ enum name {
 	NAME_IN,
 	NAME_OUT,
 	NAME_CACHED,
+	NAME_BACKGROUND,
 };
 
 static const struct {
@@ -44,6 +45,7 @@ static const struct {
 	{ "output_tokens", NAME_OUT },
 	{ "cache_creation_input_tokens", NAME_CACHED },
 	{ "cache_read_input_tokens", NAME_CACHED },
+	{ "background", NAME_BACKGROUND },
 };
 
 static enum name name_of(const char *s)
@@ -84,6 +86,15 @@ static void keep_most(uint64_t *out, const struct json_reader *j)
 		*out = n;
 }
 
+static void keep_model(struct usage *u, const struct json_reader *j)
+{
+	u->torn |= *u->model && strcmp(u->model, j->word) != 0;
+	if (u->torn)
+		memset(u->model, 0, sizeof(u->model));
+	else
+		memcpy(u->model, j->word, sizeof(u->model));
+}
+
 static void asked(struct usage *u, const struct json_reader *j)
 {
 	if (is_at(j, 2, NAME_STREAM_OPTIONS, NAME_INCLUDE_USAGE, 0))
@@ -91,13 +102,15 @@ static void asked(struct usage *u, const struct json_reader *j)
 	if (j->depth != 1 || j->arrays != 0)
 		return;
 	if (j->names[0] == NAME_MODEL && j->text)
-		memcpy(u->model, j->word, sizeof(u->model));
+		keep_model(u, j);
 	else if (j->names[0] == NAME_MAX_TOKENS && !j->text)
 		keep_most(&u->max_tokens, j);
 	else if (j->names[0] == NAME_CHOICES && !j->text)
 		keep_most(&u->choices, j);
 	else if (j->names[0] == NAME_STREAM && !j->text)
 		u->stream |= strcmp(j->word, "true") == 0;
+	else if (j->names[0] == NAME_BACKGROUND && !j->text)
+		u->background |= strcmp(j->word, "true") == 0;
 }
 
 /* usage.X, message.usage.X, response.usage.X */
@@ -120,8 +133,10 @@ static void answered(struct usage *u, const struct json_reader *j)
 {
 	if (j->text && is_model(j))
 		memcpy(u->model, j->word, sizeof(u->model));
-	if (j->text || j->n == 0 || j->word[0] < '0' || j->word[0] > '9')
+	if (j->text || j->n == 0 || j->word[0] < '0' || j->word[0] > '9') {
+		u->wrong |= in_usage(j, NAME_IN) || in_usage(j, NAME_OUT);
 		return;
+	}
 	if (in_usage(j, NAME_IN))
 		keep_most(&u->tokens_in, j);
 	else if (in_usage(j, NAME_OUT))

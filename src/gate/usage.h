@@ -6,8 +6,8 @@
  *
  * It is no judge of JSON: what is malformed makes it find less. Names are
  * compared without their escapes, because the server does so, too, and without
- * regard to capitals, because some do. Of numbers
- * that come more than once the largest counts.
+ * regard to capitals, because some do. Of numbers that come more than once the
+ * largest counts; of models that differ none: who charges takes the dearest.
  */
 #pragma once
 
@@ -22,13 +22,16 @@ enum {
 
 /* What was found. */
 struct usage {
-	char model[USAGE_WORD]; /* "": none (yet) */
+	char model[USAGE_WORD]; /* "": none (yet), or several that differ */
+	bool torn;              /* several: nobody knows which one counts */
 	/* Of a request. */
 	uint64_t max_tokens; /* 0: it does not say */
 	uint64_t choices;    /* answers that it wants; 0: it does not say */
 	bool stream, include_usage;
+	bool background; /* the answer comes another time */
 	/* Of an answer. */
 	bool counted; /* there was a usage */
+	bool wrong;   /* ... with something in it that is no count */
 	bool final;   /* ... and nothing comes behind it */
 	uint64_t tokens_in, tokens_out, tokens_cached;
 	uint64_t pieces; /* documents of a stream, or one */

@@ -13,6 +13,7 @@ int check_volumes(const json_t *v, struct err *e) MUST_CHECK;
 int check_drive(const json_t *v, struct err *e) MUST_CHECK;
 int check_allow(const json_t *v, struct err *e) MUST_CHECK;
 int check_rules(const json_t *v, struct err *e) MUST_CHECK;
+int check_late_rules(const json_t *v, struct err *e) MUST_CHECK;
 int check_secrets(const json_t *v, struct err *e) MUST_CHECK;
 int check_canaries(const json_t *v, struct err *e) MUST_CHECK;
 int check_client(const json_t *v, struct err *e) MUST_CHECK;

@@ -65,7 +65,8 @@ int check_canaries(const json_t *v, struct err *e)
 	return 0;
 }
 
-int check_rules(const json_t *v, struct err *e)
+static int check_lines(const char *key, const json_t *v, size_t max,
+		       size_t bytes, struct err *e)
 {
 	struct policy p = { 0 };
 	struct buf text = { 0 };
@@ -74,26 +75,68 @@ int check_rules(const json_t *v, struct err *e)
 	size_t i;
 	int r = 0;
 
-	if (!json_is_array(v) || json_array_size(v) > SPEC_RULES_MAX)
-		return err_set(e, EINVAL, "rules: not a list of at most %d",
-			       SPEC_RULES_MAX);
+	if (!json_is_array(v) || json_array_size(v) > max)
+		return err_set(e, EINVAL, "%s: not a list of at most %zu", key,
+			       max);
 	json_array_foreach ((json_t *)v, i, val) {
 		s = text_of(val);
 		if (!s || strchr(s, '\n') ||
-		    buf_len(&text) + strlen(s) > SPEC_RULES_BYTES) {
+		    buf_len(&text) + strlen(s) > bytes) {
 			buf_done(&text);
 			return err_set(e, EINVAL,
-				       "rules: not lines of policy, of at most "
-				       "%d bytes together",
-				       SPEC_RULES_BYTES);
+				       "%s: not lines of policy, of at most "
+				       "%zu bytes together",
+				       key, bytes);
 		}
 		buf_puts(&text, s);
 		buf_puts(&text, "\n");
 	}
 	r = policy_parse(&p, buf_data(&text), buf_len(&text), e);
 	if (r < 0)
-		r = err_wrap(e, "rules");
+		r = err_wrap(e, "%s", key);
 	policy_done(&p);
 	buf_done(&text);
 	return r;
+}
+
+int check_rules(const json_t *v, struct err *e)
+{
+	return check_lines("rules", v, SPEC_RULES_MAX, SPEC_RULES_BYTES, e);
+}
+
+int check_late_rules(const json_t *v, struct err *e)
+{
+	return check_lines("late-rules", v, SPEC_LATE_MAX, SPEC_LATE_BYTES, e);
+}
+
+static bool has_text(const json_t *list, const char *text)
+{
+	const json_t *v;
+	size_t i;
+
+	json_array_foreach ((json_t *)list, i, v)
+		if (strcmp(json_string_value(v), text) == 0)
+			return true;
+	return false;
+}
+
+int spec_inherit_canaries(struct spec *s, const json_t *had, struct err *e)
+{
+	json_t *all = s->canaries ? json_copy(s->canaries) : json_array();
+	const json_t *v;
+	size_t i;
+
+	json_array_foreach ((json_t *)had, i, v)
+		if (!has_text(all, json_string_value(v)))
+			json_array_append(all, (json_t *)v);
+	if (json_array_size(all) > SPEC_SECRETS_MAX) {
+		json_decref(all);
+		return err_set(e, EINVAL,
+			       "canaries: with those of what it starts from, "
+			       "more than %d",
+			       SPEC_SECRETS_MAX);
+	}
+	json_decref(s->canaries);
+	s->canaries = all;
+	return 0;
 }

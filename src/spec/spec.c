@@ -206,6 +206,14 @@ const struct spec_field spec_fields[] = {
 	  .check = check_rules,
 	  .arg = "RULE",
 	  .help = "a line of policy, in front of the policy's own" },
+	{ .name = "late-rules",
+	  .option = "late-rule",
+	  .kind = SPEC_LIST,
+	  .flags = SPEC_PATCH,
+	  AT(late_rules),
+	  .check = check_late_rules,
+	  .arg = "RULE",
+	  .help = "a line of policy, behind the policy's own" },
 	{ .name = "secrets",
 	  .option = "secret",
 	  .kind = SPEC_LIST,
@@ -293,7 +301,8 @@ static void disown(struct spec *s)
 {
 	s->env = s->labels = s->ports = s->start = s->files = NULL;
 	s->drive = s->volumes = NULL;
-	s->allow = s->rules = s->secrets = s->canaries = NULL;
+	s->allow = s->rules = s->late_rules = NULL;
+	s->secrets = s->canaries = NULL;
 	s->client = NULL;
 }
 
@@ -308,6 +317,7 @@ void spec_done(struct spec *s)
 	json_decref(s->volumes);
 	json_decref(s->allow);
 	json_decref(s->rules);
+	json_decref(s->late_rules);
 	json_decref(s->secrets);
 	json_decref(s->canaries);
 	json_decref(s->client);
@@ -331,6 +341,7 @@ void spec_copy(struct spec *to, const struct spec *from)
 	json_incref(to->volumes);
 	json_incref(to->allow);
 	json_incref(to->rules);
+	json_incref(to->late_rules);
 	json_incref(to->secrets);
 	json_incref(to->canaries);
 	json_incref(to->client);

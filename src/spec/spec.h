@@ -28,6 +28,8 @@ enum {
 	SPEC_DRIVE_MAX = 16,
 	SPEC_RULES_MAX = 256,
 	SPEC_RULES_BYTES = 32 * 1024,
+	SPEC_LATE_MAX = 64,
+	SPEC_LATE_BYTES = 7 * 1024,
 	SPEC_ALLOW_MAX = 8,
 	SPEC_SECRETS_MAX = 16,
 	SPEC_VOLUMES_MAX = 4,
@@ -68,8 +70,9 @@ struct spec {
 	json_t *drive;   /* array of strings: spec/grant.h */
 	json_t *volumes; /* array of strings: spec/mount.h */
 	/* What it may reach, arrays of strings: presets, lines of policy of
-	 * its own, secrets of its project, variables with false secrets. */
-	json_t *allow, *rules, *secrets, *canaries;
+	 * its own in front of all others and behind them, secrets of its
+	 * project, variables with false secrets. */
+	json_t *allow, *rules, *late_rules, *secrets, *canaries;
 	json_t *client; /* object: what clients keep with it, not looked at */
 };
 
@@ -77,8 +80,13 @@ struct spec {
 static inline bool spec_has_door(const struct spec *s)
 {
 	return *s->policy || s->observe || json_array_size(s->allow) > 0 ||
-	       json_array_size(s->rules) > 0;
+	       json_array_size(s->rules) > 0 ||
+	       json_array_size(s->late_rules) > 0;
 }
+
+/* What it started from had these canaries: it watches them, too. */
+int spec_inherit_canaries(struct spec *s, const json_t *had,
+			  struct err *e) MUST_CHECK;
 
 /* Does it have a kernel of its own? */
 static inline bool spec_is_vm(const struct spec *s)

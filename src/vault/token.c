@@ -184,13 +184,16 @@ static int pass_value(struct reader *r)
 
 static int take_number(struct reader *r, uint64_t *out)
 {
-	bool quoted = take(r, '"');
+	bool quoted = take(r, '"'), minus = take(r, '-');
 
 	*out = 0;
 	peek(r);
 	while (r->p < r->end && isdigit((unsigned char)*r->p) &&
 	       *out < UINT32_MAX)
 		*out = *out * 10 + (uint64_t)(*r->p++ - '0');
+	/* What is less than nothing is nothing. */
+	if (minus)
+		*out = 0;
 	if (quoted && !take(r, '"'))
 		return -EBADMSG;
 	return pass_value(r);
@@ -213,8 +216,11 @@ static int take_member(struct token *t, struct reader *r)
 	buf_done(&name);
 	if (n < 0 || !take(r, ':'))
 		return -EBADMSG;
-	if (number)
+	if (number) {
+		t->expires |= peek(r) == '-' || peek(r) == '"' ||
+			      isdigit((unsigned char)peek(r));
 		return take_number(r, number);
+	}
 	if (!to || peek(r) != '"')
 		return pass_value(r);
 	buf_clear(to);

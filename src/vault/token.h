@@ -34,7 +34,8 @@ void token_request(const struct secret *s, const struct token_value *v,
 /* Zero-initialise. */
 struct token {
 	struct buf access, refresh, error; /* "": none */
-	uint64_t expires_s;                /* from now; 0: it does not say */
+	bool expires;                      /* it says when */
+	uint64_t expires_s; /* ... from now; 0: it is over already */
 };
 void token_done(struct token *t); /* wipes */
 /* -EBADMSG: it is no JSON object, or has strange letters in its texts. */

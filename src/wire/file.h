@@ -67,6 +67,7 @@ enum {
 	FILE_ATTRS_BYTES = 8 * 1024,  /* of all names and values, with NULs */
 	MERGE_PATHS_MAX = 200 * 1000, /* of one merge */
 	MERGE_LIST_MAX = 16 * 1024 * 1024,
+	MERGE_END = 'E', /* behind all that host.merge is told */
 };
 
 /* How the message of a merge starts that failed after the first change. */

@@ -34,7 +34,7 @@ enum {
 	GATE_PARTS_MAX = 16, /* policies of a sandbox, tried in this order */
 	GATE_TEXT_MAX = 128 * 1024, /* of all of them together */
 	GATE_PART_CAP = 80,         /* "policy research", "preset npm" */
-	GATE_USES_MAX = 32,         /* secrets and canaries of a sandbox */
+	GATE_USES_MAX = 48,         /* secrets of a sandbox, canaries twice */
 	GATE_PLACEHOLDER_CAP = 128,
 	GATE_SEALED_MAX = 16 * 1024, /* a sealed value */
 	GATE_PUBLIC_KEY = 32,
@@ -112,6 +112,8 @@ enum gate_box_flags {
 
 /* The part with what people have granted; the first, if there is one. */
 #define GATE_PART_GRANTS "approvals"
+/* GATE_ASK: no policy asks, but a budget that is used up; `rule` says which. */
+#define GATE_PART_BUDGET "budget"
 
 struct gate_part {
 	const char *name; /* as refusals say it: "policy research" */

@@ -16,6 +16,7 @@ import secrets
 import shutil
 import signal
 import socket
+import sqlite3
 import struct
 import subprocess
 import sys
@@ -465,6 +466,13 @@ class Instance:
         if self.daemon and self.daemon.poll() is None:
             self.daemon.send_signal(signal.SIGTERM)
             self.daemon.wait(timeout)
+
+    def sql(self, statement):
+        """On the registry, while no daemon has it."""
+        db = sqlite3.connect(f"{self.state_dir}/registry/registry.db")
+        with db:
+            db.execute(statement)
+        db.close()
 
     def log(self):
         return read(self.log_path, "")

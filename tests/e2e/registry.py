@@ -19,6 +19,7 @@ import subprocess
 import tarfile
 import tempfile
 import threading
+import time
 import urllib.parse
 
 import harness
@@ -152,6 +153,10 @@ class Slow:
         return len(self.data)
 
 
+class Drip(bytes):
+    """Bytes of a blob that come one by one, until nobody takes them."""
+
+
 class FakeHandler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
@@ -257,7 +262,12 @@ class FakeHandler(http.server.BaseHTTPRequestHandler):
         self.send_response(206 if start else 200)
         self.send_header("Content-Length", str(len(data) - start))
         self.end_headers()
-        if isinstance(data, Slow):
+        if isinstance(data, Drip):
+            for i in range(start, len(data)):
+                self.wfile.write(data[i:i + 1])
+                self.wfile.flush()
+                time.sleep(0.5)
+        elif isinstance(data, Slow):
             self.wfile.write(data.data[start:data.n])
             self.wfile.flush()
             data.gate.wait(60)

@@ -138,10 +138,62 @@ class Access(GateCase):
         text, _ = self.ask(s, "http://api.test/")
         self.assertRegex(text, "^Granted")
         self.works(box)
-        self.assertEqual(self.look(box)["spec"]["rules"],
+        self.assertEqual(self.look(box)["spec"]["late-rules"],
                          ["ask * http://api.test"])
         # Nothing but that.
         self.refused(box)
+
+    def put_policy(self, text):
+        r = self.i.api("PUT", "/v1/policies/later", text.encode())
+        self.assertEqual(r.status, 200, r)
+
+    def test_a_later_deny_wins(self):
+        """A policy that denies the host afterwards, for good and at once."""
+        self.put_policy("allow * http://other.test\n")
+        box = self.make(rules=[], policy="later")
+        self.native(box, url="http://api.test/")
+        self.i.cli("approve", self.pending()[0]["number"], "--always", check=0)
+        self.works(box)
+        self.put_policy("deny * http://api.test\nallow * *\n")
+        n = len(self.web.requests)
+        self.assertEqual(self.get(box).status, 403)
+        self.assertEqual(len(self.web.requests), n)
+        self.assertEqual(self.native(box, url="http://api.test/")["state"],
+                         "denied")
+
+    def test_withdrawn(self):
+        box = self.make(rules=self.RULES, name="open")
+        self.native(box, url="http://api.test/")
+        self.i.cli("approve", self.pending()[0]["number"], "--always", check=0)
+        self.works(box)
+        g, = [g for g in self.i.api("GET", "/v1/grants").json["grants"]
+              if g["sandbox"] == box]
+        self.assertEqual((g["rule"], g["until"], g["name"], g["project"]),
+                         ("allow * http://api.test", None, "open", "default"))
+        out = self.i.cli("grants", "ls", check=0).out
+        self.assertRegex(out, rf"{g['number']} +open +allow \* http://api.test")
+        words = self.i.cli("completion", "--words", "--", "grants", "rm", "",
+                           check=0).out
+        self.assertIn(f"{g['number']}\tallow", words)
+        self.assertRegex(self.i.cli("inspect", box, check=0).out,
+                         r"granted:\n.*\n? +rule +allow \* http://api.test")
+        key = self.i.api("POST", "/v1/keys", {"project": "elsewhere"}).json
+        auth = {"Authorization": f"Bearer {key['key']}"}
+        path = f"/v1/grants/{g['number']}"
+        self.assertEqual(self.i.api("GET", "/v1/grants",
+                                    headers=auth).json["grants"], [])
+        self.assertEqual(self.i.api("DELETE", path, headers=auth).status, 404)
+        self.i.cli("grants", "rm", g["number"], check=0)
+        self.assertNotIn("granted", self.look(box)["door"])
+        self.assertEqual(self.native(box, url="http://api.test/")["state"],
+                         "waiting")
+        ends = wait_for("its end is in the log", lambda: self.i.api(
+            "GET", f"/v1/sandboxes/{box}/log?type=approval.end").body.strip(),
+            10 * SLOW)
+        self.assertEqual(json.loads(ends)["data"]["number"], g["number"])
+        self.assertIn("no grant", self.i.cli("grants", "rm", g["number"],
+                                             check=1).err)
+        self.decline_all()
 
     def test_its_end(self):
         box = self.make(rules=self.RULES)

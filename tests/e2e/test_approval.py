@@ -78,7 +78,8 @@ class Approvals(Case):
         h, p = self.hold(box, "http://api.test/x?secret=1")
         self.assertEqual(
             (p["sandbox"], p["name"], p["method"], p["url"], p["line"]),
-            (box, "asks", "GET", "http://api.test/x", 1))
+            (box, "asks", "GET", "http://api.test/x?secret=1", 1))
+        self.assertEqual(p["about"], "request")
         self.assertIn("rules", p["part"])
         self.assertEqual(len(self.web.requests), n, "nothing has left")
         out = self.i.cli("approvals", check=0).out
@@ -95,7 +96,8 @@ class Approvals(Case):
         self.assertEqual(h.get().status, 200)
         self.assertEqual(self.pending(), [])
         entry, = self.logged(box, "approval.allow")
-        self.assertEqual((entry["number"], entry["for"]), (p["number"], "once"))
+        self.assertEqual((entry["number"], entry["for"], entry["url"]),
+                         (p["number"], "once", "http://api.test/x"))
         # That was for this one.
         h, p = self.hold(box)
         self.i.cli("deny", p["number"], check=0)
@@ -104,6 +106,27 @@ class Approvals(Case):
         self.logged(box, "approval.deny")
         r = self.i.cli("approve", p["number"], check=1)
         self.assertIn("no request", r.err)
+
+    def test_a_clock_that_is_set_back(self):
+        """A grant lasts as long as was said, whatever the clock says since."""
+        box = self.make()
+        h, p = self.hold(box)
+        self.i.cli("approve", p["number"], "--for", "1m", check=0)
+        self.assertEqual(h.get().status, 200)
+        self.i.end_daemon()
+        self.i.sql("UPDATE grants SET created_ms = created_ms + 3600000, "
+                   "until_ms = created_ms + 3603000")
+        self.i.start()
+        self.stands(box)
+        wait_for("the grant ends",
+                 lambda: "granted" not in self.look(box)["door"], 20 * SLOW)
+
+    def test_where_it_is_cut(self):
+        box = self.make()
+        h, p = self.hold(box, "http://api.test/" + "x" * 3000)
+        self.assertRegex(p["url"], r"x\.\.\.\(cut, of 3001 bytes\)$")
+        self.decide(p["number"], allow=False)
+        self.assertEqual(h.get().status, 403)
 
     def test_of_a_host_for_a_time(self):
         box = self.make()
@@ -138,7 +161,10 @@ class Approvals(Case):
         # A grant that ends takes what came with it, not what was approved.
         timed = self.connect(inside)
         p, = self.asked(1)
-        self.assertEqual((p["method"], p["url"]), ("", "tcp://db.test:5432"))
+        self.assertEqual((p["method"], p["url"], p["about"]),
+                         ("", "tcp://db.test:5432", "connection"))
+        self.assertIn("a whole connection",
+                      self.i.cli("approvals", check=0).out)
         self.decide(p["number"], allow=True, **{"for": 1})
         self.echo(timed)
         later = self.connect(inside)

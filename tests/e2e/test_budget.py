@@ -18,6 +18,7 @@ MODELS = """
 host openai.test openai
 host anthropic.test anthropic
 model small-* in 100 out 200
+model dear in 500 out 1000
 """
 
 
@@ -213,6 +214,29 @@ class Budget(harness.Case):
             t.join()
         self.assertEqual([r.status for r in got], [200, 403])
 
+    def test_asked_for_each(self):
+        """An approval lifts the limit that it is about and no other; who
+        decides is told that it is a budget."""
+        box, inside = self.box("budget requests 1", "budget up 2KB", "over ask")
+        self.assertEqual(self.statuses(inside, 1), [200])
+        got = []
+        t = threading.Thread(target=lambda: got.append(
+            inside.get("http://api.test/asked", "POST",
+                       body=b"x" * 4000)))
+        t.start()
+        p = wait_for("somebody is asked", lambda: [
+            x for x in self.i.api("GET", "/v1/approvals").json["approvals"]
+            if x["sandbox"] == box], 10 * SLOW)[0]
+        self.assertEqual((p["about"], p["part"]), ("budget", "budget"))
+        self.assertIn("1 requests in all", p["rule"])
+        self.assertIn("1 requests in all", self.i.cli("approvals", check=0).out)
+        r = self.i.api("POST", f"/v1/approvals/{p['number']}",
+                       {"allow": True, "for": "1h"})
+        self.assertEqual(r.status, 400, r)
+        self.i.cli("approve", str(p["number"]), check=0)
+        t.join()
+        self.assertEqual([r.status for r in got], [429])
+
     def test_pause(self):
         box, inside = self.box("budget requests 1", "over pause")
         self.assertEqual(self.statuses(inside, 1), [200])
@@ -270,14 +294,63 @@ class Budget(harness.Case):
         self.assertEqual(r.status, 200)
 
     def test_a_stream_that_does_not_say(self):
-        """Each event is a token."""
+        """As many tokens as its bytes may be."""
         box, inside = self.box("budget tokens 10000")
         r = self.post(inside, "openai.test", model="small-1", stream=True)
         self.assertEqual(r.status, 200)
         used = wait_for("its use is told", lambda: (
             self.used(box) or {}).get("tokens_out") and self.used(box),
             10 * SLOW)
-        self.assertEqual(used["tokens_out"], 6)
+        self.assertIn(used["tokens_out"], range(6, 200))
+
+    def test_the_dearer_model(self):
+        """... of those that a request names, and of the answer's."""
+        cost = {}
+        for name, body, says in (
+                ("cheap", {"model": "small-1"}, "small-1"),
+                ("torn", {"model": "dear", "Model": "small-1"}, None),
+                ("twice", {"Model": "small-1", "model": "dear"}, None),
+                ("answered", {"model": "small-1"}, "dear")):
+            box, inside = self.box("budget cost 1000")
+            usage = {"prompt_tokens": 1000, "completion_tokens": 1000}
+            text = {"usage": usage, **({"model": says} if says else {})}
+            self.openai.handler = lambda r: answer(json.dumps(text))
+            try:
+                r = self.post(inside, "openai.test", max_tokens=1000, **body)
+            finally:
+                self.openai.handler = openai
+            self.assertEqual(r.status, 200, r)
+            cost[name] = wait_for("its use is told", lambda: (
+                self.used(box) or {}).get("cost_micro"), 10 * SLOW)
+        self.assertEqual(cost["torn"], cost["twice"])
+        self.assertEqual(cost["torn"], cost["answered"])
+        self.assertEqual(cost["torn"], 5 * cost["cheap"])
+
+    def test_what_nobody_can_count(self):
+        """Batches, and calls in the background: refused where tokens count."""
+        box, inside = self.box("budget tokens 10000")
+        n = len(self.openai.requests)
+        r = self.post(inside, "openai.test", model="small-1", background=True)
+        self.assertEqual(r.status, 429, r)
+        self.assertIn("in the background", r.body.decode())
+        sock, r = inside.tunnel("openai.test")
+        tls = inside.tls(sock, "openai.test")
+        self.addCleanup(tls.close)
+        r = inside.get("/v1/batches", "POST", fields=[("Host", "openai.test")],
+                       body=b"{}", sock=tls)
+        self.assertEqual(r.status, 429, r)
+        self.assertIn("a batch", r.body.decode())
+        self.assertEqual(len(self.openai.requests), n)
+
+    def test_an_answer_without_usage(self):
+        box, inside = self.box("budget tokens 10000")
+        self.openai.handler = lambda r: answer(b'{"usage":null}')
+        try:
+            self.post(inside, "openai.test", model="small-1", max_tokens=321)
+        finally:
+            self.openai.handler = openai
+        wait_for("what it might have used counts", lambda: (
+            self.used(box) or {}).get("tokens_out") == 321, 10 * SLOW)
 
     def test_who_leaves_before_the_answer(self):
         """... has used what it might have used."""

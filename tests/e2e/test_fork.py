@@ -90,6 +90,26 @@ class Fork(harness.Case):
             self.i.rm(x)
         self.nothing_left()
 
+    def test_asked_for_twice(self):
+        """The same Idempotency-Key: the same forks. Of another sandbox, or
+        with another body, it is a mistake."""
+        box, other = self.i.create(), self.i.create()
+
+        def fork(of, body, key="again-1"):
+            return self.i.api("POST", f"/v1/sandboxes/{of}/fork", body,
+                              {"Idempotency-Key": key})
+        first, again = fork(box, {"count": 2}), fork(box, {"count": 2})
+        self.assertEqual((first.status, again.status), (201, 201))
+        self.assertEqual(again.headers.get("Idempotent-Replay"), "true")
+        ids = [[x["id"] for x in r.json["sandboxes"]] for r in (first, again)]
+        self.assertEqual(ids[0], ids[1])
+        self.assertEqual(fork(box, {"count": 1}).status, 422)
+        self.assertEqual(fork(other, {"count": 2}).status, 422)
+        third = fork(box, {"count": 2}, "again-2").json["sandboxes"]
+        self.assertFalse({x["id"] for x in third} & set(ids[0]))
+        for x in [box, other, *ids[0], *(x["id"] for x in third)]:
+            self.i.rm(x)
+
     def test_many_at_once(self):
         box = self.i.create(name="many", memory="64M")
         self.out(box, "echo one > kept")

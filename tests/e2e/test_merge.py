@@ -326,6 +326,53 @@ class Races(Case):
         self.assertEqual(log, [str(n) for n in range(1, last + 1)])
         self.assertEqual(self.sh(parent, "cat d/other"), "t\n")
 
+    def test_a_spawn_in_the_middle(self):
+        """A process that is born while all stand still has a part of the
+        merge's pipe: nobody waits for it."""
+        parent = self.box("mkdir d; for i in $(seq 1500); do echo 0 > d/f$i; "
+                          "done")
+        child = self.fork(parent, "for i in $(seq 1500); do echo 1 > d/f$i; "
+                                  "done")
+        over, errors, asked = threading.Event(), [], []
+
+        def look():
+            r = self.i.api("GET", f"/v1/sandboxes/{parent}/files/stat"
+                           "?path=/home/user/d")
+            if r.status != 200:
+                errors.append(r)
+
+        def spawn():
+            """One after the other, whether those before have ended or not."""
+            while not over.wait(0.02):
+                if sum(t.is_alive() for t in asked) < 100:
+                    asked.append(threading.Thread(target=look))
+                    asked[-1].start()
+        spawner = threading.Thread(target=spawn)
+        spawner.start()
+        began = time.monotonic()
+        try:
+            got = self.merge(child, parent, prefer="theirs")
+        finally:
+            took = time.monotonic() - began
+            over.set()
+            for t in [spawner, *asked]:
+                t.join()
+        self.assertEqual((got["put"], errors), (1500, []))
+        self.assertLess(took, 60)
+        kept = self.i.api("GET", "/v1/snapshots").json["snapshots"]
+        self.assertEqual([x["name"] for x in kept], [])
+
+    def test_holes_and_times(self):
+        parent = self.box("echo 1 > a", disk="64MiB")
+        child = self.fork(parent, "truncate -s 200M hole; printf abc | dd "
+                                  "of=hole bs=1 seek=150000000 conv=notrunc "
+                                  "2>/dev/null; echo 2 > a")
+        self.merge(child, parent)
+        look = ("stat -c '%s %y' hole a; "
+                "dd if=hole bs=1 skip=150000000 count=3 2>/dev/null")
+        self.assertEqual(self.sh(parent, look), self.sh(child, look))
+        self.assertLess(int(self.sh(parent, "du -k hole").split()[0]), 1000)
+
     def test_one_at_a_time(self):
         parent = self.box("echo 1 > a")
         child = self.fork(parent, "for i in $(seq 300); do "

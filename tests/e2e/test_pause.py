@@ -101,6 +101,19 @@ class WithoutWarden(Asking, harness.unittest.TestCase):
                               lambda: self.entries(self.box, kind))
             self.assertEqual(entry["data"]["reason"], "asked")
 
+    def test_a_key_that_reads_wakes_nobody(self):
+        key = self.i.api("POST", "/v1/keys", {"scope": "read"}).json["key"]
+        auth = {"Authorization": f"Bearer {key}"}
+        self.pause(self.box)
+        for what in ("files/stat?path=/", "files/content?path=/etc/passwd",
+                     "files/list?path=/"):
+            r = self.i.api("GET", f"/v1/sandboxes/{self.box}/{what}",
+                           headers=auth)
+            self.assertEqual((r.status, r.json["error"]), (409, "busy"), r)
+            self.assertIn("resume", r.json["message"])
+        self.assertEqual(self.state(self.box), "paused")
+        self.assertEqual(self.asked(RESUME), 0)
+
     def give_freezer(self):
         path = f"{self.i.dir}/freezer"
         with open(path, "w"):

@@ -17,7 +17,7 @@ import unittest
 import harness
 import registry
 from harness import wait_for
-from registry import Slow
+from registry import Drip, Slow
 from tcp import certificate
 
 
@@ -257,6 +257,17 @@ class Pull(RegistryCase):
         self.assertIn(b"password", p.stderr)
         p = self.i.cli("image", "pull", "x")
         self.assertIn(b"HOST", p.stderr)
+
+    @harness.plain_only
+    def test_one_that_drips(self):
+        """A registry that sends a byte every now and then is given up."""
+        image = self.image()
+        d = image.layers[1]["digest"]
+        self.r.blobs[d] = Drip(self.r.blobs[d])
+        r = self.i.api("POST", "/v1/images/drips/pull",
+                       {"reference": f"{self.r.host}/x:1"}, timeout=110)
+        self.assertIn(b"Timeout was reached", r.body)
+        self.assertFalse(self.i.pids().get("carrel-fetch"))
 
     def test_leaves_when_the_client_does(self):
         image = self.image()

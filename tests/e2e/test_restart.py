@@ -66,6 +66,21 @@ class Roles(harness.Case):
         self.assertEqual(self.i.ids(), [box])
         self.assertEqual(self.i.sh(box, "kill -0 $(cat /tmp/pid)").returncode, 0)
 
+    def test_a_clock_that_was_ahead(self):
+        """What is made once it is right again is not of the future."""
+        box = self.i.create()
+        self.i.end_daemon()
+        self.i.sql("UPDATE sandboxes SET created_ms = created_ms + 86400000")
+        self.i.start()
+        later = self.i.create()
+        made = {x["id"]: x["created_at"] for x in
+                self.i.api("GET", "/v1/sandboxes").json["sandboxes"]}
+        now = time.strftime("%Y-%m-%dT%H:%M:%S~", time.gmtime())
+        self.assertGreater(made[box], now)
+        self.assertLess(made[later], now)
+        self.i.rm(box)
+        self.i.rm(later)
+
     def test_a_sandbox_that_died_meanwhile(self):
         box = self.i.create()
         self.i.end_daemon()

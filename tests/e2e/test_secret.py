@@ -423,6 +423,25 @@ class Secrets(harness.Case):
         self.assertEqual(events[-1]["data"]["name"], "AWS_SECRET")
         self.assertEqual(events[-1]["data"]["host"], "other.test")
 
+    def test_canary_of_an_ancestor(self):
+        """What a disk brings along is watched for in forks and in what is made
+        of snapshots, whatever they say of canaries themselves."""
+        box = self.i.create(rules=RULES, canaries=["AWS_SECRET"])
+        word = self.i.sh(box, "echo $AWS_SECRET | tee kept").out.strip()
+        snap = self.i.api("POST", f"/v1/sandboxes/{box}/snapshots",
+                          {"name": "canary"}).json
+        self.addCleanup(self.i.api, "DELETE", f"/v1/snapshots/{snap['id']}")
+        fork = self.i.api("POST", f"/v1/sandboxes/{box}/fork",
+                          {"spec": {"canaries": []}}).json["sandboxes"][0]
+        made = self.i.api("POST", "/v1/sandboxes",
+                          {"snapshot": snap["id"], "canaries": ["OTHER"]}).json
+        for heir in (fork["id"], made["id"]):
+            self.assertEqual(self.i.sh(heir, "cat kept").out.strip(), word)
+            r = self.get(heir, f"https://api.test/?q={word}")
+            self.assertEqual(r.status, 403, heir)
+            self.assertIn("AWS_SECRET", r.text)
+        self.assertEqual(len(self.web.requests), 0)
+
     # -- signatures
 
     def sign(self, r, key, region, service):
@@ -471,6 +490,30 @@ class Secrets(harness.Case):
                              None if service == "s3" else "session-token-1")
 
     # -- tokens
+
+    def test_oauth2_at_once_over(self):
+        """A token that is over when it comes is used this once; and an interim
+        answer is none."""
+        n = [0]
+
+        def endpoint(r):
+            n[0] += 1
+            return (b"HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n" +
+                    answer(json.dumps({"access_token": f"short-token-{n[0]}",
+                                       "expires_in": -1})))
+        self.other.handler = endpoint
+        self.addCleanup(setattr, self.other, "handler", None)
+        self.set("short", "--host", "api.test", "--oauth2", "--token-url",
+                 "https://other.test/token", "--client-id", "me",
+                 value="client-secret\nrefresh-token")
+        box = self.box("short")
+
+        def used():
+            self.get(box, "https://api.test/")
+            return self.web.requests[-1].header("Authorization")
+        self.assertEqual(used(), "Bearer short-token-1")
+        wait_for("another one", lambda: used() == "Bearer short-token-2",
+                 10 * SLOW)
 
     def test_oauth2(self):
         """Fetched once for all who wait, renewed in time, kept sealed."""

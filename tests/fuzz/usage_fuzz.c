@@ -44,7 +44,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	feed(model_answer, &cut, data, size, step);
 	require(memcmp(&whole, &cut, sizeof(whole)) == 0);
 	a = model_most(&whole);
-	b = model_used(&whole);
+	b = model_used(&whole, 200);
 	require(a.in <= 1 << 30 && a.out <= 1 << 30);
 	require(b.in <= 1 << 30 && b.out <= 1 << 30);
 	require(memchr(whole.request.found.model, '\0', USAGE_WORD) != NULL);

@@ -80,9 +80,8 @@ static enum budget_answer begin(struct budget_hold *h, const char *host)
 				   .port = 443 };
 	struct err e = { 0 };
 	enum budget_answer a;
-	bool granted = h->granted;
 
-	*h = (struct budget_hold){ .granted = granted };
+	*h = (struct budget_hold){ 0 };
 	a = budget_begin(h, &box, &q, &head, &e);
 	memcpy(why, e.msg, sizeof(e.msg));
 	return a;
@@ -95,7 +94,7 @@ static int passes(const char *host, int most)
 	int i;
 
 	for (i = 0; i < most && begin(&h, host) == BUDGET_OK; i++)
-		budget_end(&h);
+		budget_end(&h, 0);
 	return i;
 }
 
@@ -118,10 +117,17 @@ static void test_requests(void)
 	CHECK(passes("a.test", 100) == 10);
 	/* The window has passed. */
 	events = 0;
+	budget_forget(&box);
 	box.state->budgets[0].window_ms -= 61000;
 	CHECK(passes("a.test", 100) == 10);
 	CHECK(passes("a.test", 100) == 0);
 	CHECK(events == 1);
+	/* A clock that was set back refills nothing: here, or for the next
+	 * door. */
+	box.state->budgets[0].window_ms += 3600000;
+	CHECK(passes("a.test", 100) == 0);
+	budget_forget(&box);
+	CHECK(passes("a.test", 100) == 0);
 	/* In all: a window does not help. */
 	fresh("budget requests 5", "budget requests 100/h");
 	CHECK(passes("a.test", 100) == 5);
@@ -130,10 +136,59 @@ static void test_requests(void)
 	/* More of it, while it runs. */
 	policies("budget requests 7", "");
 	CHECK(passes("a.test", 100) == 2);
-	h.granted = true;
+}
+
+/* All places are taken: a new host does not get that of one that still has a
+ * budget. */
+static void test_places(void)
+{
+	AUTO(buf_done) struct buf text = { 0 };
+	unsigned i;
+
+	for (i = 0; i < STATE_BUDGETS - 1; i++)
+		buf_printf(&text, "budget h%u.test requests 2\n", i);
+	fresh(buf_str(&text), "");
+	for (i = 0; i < STATE_BUDGETS - 1; i++) {
+		char host[32];
+
+		snprintf(host, sizeof(host), "h%u.test", i);
+		CHECK(passes(host, 9) == 2);
+	}
+	buf_clear(&text);
+	buf_puts(&text, "budget new.test requests 2\n");
+	for (i = 0; i < STATE_BUDGETS - 2; i++)
+		buf_printf(&text, "budget h%u.test requests 2\n", i);
+	policies(buf_str(&text), "");
+	CHECK(passes("h0.test", 9) == 0);
+	CHECK(passes("h13.test", 9) == 0);
+	CHECK(passes("new.test", 9) == 2);
+}
+
+/* A person lifts one limit of one request: the others hold. */
+static void test_granted(void)
+{
+	const struct request q = { .scheme = SCHEME_HTTPS,
+				   .host = "a.test",
+				   .port = 443 };
+	struct budget_hold h = { 0 };
+	struct err e = { 0 };
+
+	fresh("budget requests 1, up 1KB\nbudget a.test requests 1\nover ask",
+	      "");
 	CHECK(begin(&h, "a.test") == BUDGET_OK);
-	CHECK(budget_up(&h, 1));
-	budget_end(&h);
+	CHECK(budget_up(&h, 1000));
+	budget_end(&h, 0);
+	CHECK(begin(&h, "a.test") == BUDGET_ASK);
+	budget_grant(&h);
+	/* There is another: of the host. */
+	CHECK(budget_begin(&h, &box, &q, &head, &e) == BUDGET_ASK);
+	CHECK_STR(e.msg, "the budget of a.test is used up (1 requests in all): "
+			 "ask an operator for more");
+	budget_grant(&h);
+	CHECK(budget_begin(&h, &box, &q, &head, &e) == BUDGET_OK);
+	CHECK(budget_up(&h, 24));
+	CHECK(!budget_up(&h, 1));
+	budget_end(&h, 0);
 }
 
 static void test_hosts(void)
@@ -158,7 +213,7 @@ static void test_over(void)
 
 	fresh("over ask", "budget requests 1, rate 5/s\nover pause");
 	CHECK(begin(&h, "a.test") == BUDGET_OK);
-	budget_end(&h);
+	budget_end(&h, 0);
 	CHECK(begin(&h, "a.test") == BUDGET_ASK);
 	policies("", "budget requests 1\nover pause");
 	CHECK(pauses == 0);
@@ -173,12 +228,12 @@ static void test_over(void)
 		CHECK(begin(&two, "a.test") == BUDGET_OK);
 		CHECK(begin(&three, "a.test") == BUDGET_DENY);
 		CHECK(strstr(why, "2 connections at once") != NULL);
-		budget_end(&two);
-		budget_end(&two);
+		budget_end(&two, 0);
+		budget_end(&two, 0);
 		CHECK(begin(&three, "a.test") == BUDGET_OK);
-		budget_end(&three);
+		budget_end(&three, 0);
 	}
-	budget_end(&h);
+	budget_end(&h, 0);
 	CHECK(passes("a.test", 1000) < 1000);
 	CHECK(strstr(why, "100 requests in 1 s") != NULL);
 }
@@ -196,8 +251,8 @@ static void test_bytes(void)
 	CHECK(begin(&other, "b.test") == BUDGET_OK);
 	CHECK(budget_up(&other, 500) && !budget_up(&other, 1));
 	CHECK(budget_down(&other, 2000) && !budget_down(&other, 1));
-	budget_end(&other);
-	budget_end(&h);
+	budget_end(&other, 0);
+	budget_end(&h, 0);
 	CHECK(begin(&h, "c.test") == BUDGET_DENY);
 	CHECK(box.state->budgets[0].count.up_bytes == 1000);
 	CHECK(box.state->budgets[0].count.down_bytes == 2000);
@@ -238,13 +293,13 @@ static void test_tokens(void)
 		budget_request_body(&third, BODY, strlen(BODY));
 		CHECK(!budget_up(&third, strlen(BODY)));
 		CHECK(strstr(budget_why(&third), "1000 tokens") != NULL);
-		budget_end(&third);
+		budget_end(&third, 0);
 	}
 	/* Settled, there is room again. */
 	budget_answer_body(&h, ANSWER, strlen(ANSWER));
-	budget_end(&h);
+	budget_end(&h, 200);
 	budget_answer_body(&other, "{}", 2);
-	budget_end(&other);
+	budget_end(&other, 400);
 	box_count(&box, &c);
 	CHECK(c.tokens_in == 10 && c.tokens_out == 20);
 	CHECK(c.cost_micro == 30000);
@@ -262,17 +317,17 @@ static void test_tokens(void)
 	CHECK(begin(&h, "m.test") == BUDGET_OK);
 	budget_request_body(&h, BODY, strlen(BODY));
 	CHECK(budget_up(&h, strlen(BODY)));
-	budget_end(&h);
+	budget_end(&h, 0);
 	policies("budget cost 0.40", "");
 	CHECK(begin(&h, "m.test") == BUDGET_OK);
 	budget_request_body(&h, BODY, strlen(BODY));
 	CHECK(!budget_up(&h, strlen(BODY)));
-	budget_end(&h);
+	budget_end(&h, 0);
 	CHECK(begin(&h, "m.test") == BUDGET_OK);
 	/* One that cannot be read: as dear as the dearest, till it is known. */
 	budget_request_body(&h, "\x1f\x8b", 2);
 	CHECK(!budget_up(&h, 2));
-	budget_end(&h);
+	budget_end(&h, 0);
 	policies("budget cost 9", "");
 	CHECK(begin(&h, "m.test") == BUDGET_OK);
 	budget_request_body(&h, "\x1f\x8b", 2);
@@ -280,13 +335,13 @@ static void test_tokens(void)
 	budget_answer_body(&h, "{\"model\":\"small\",", 17);
 	budget_answer_body(&h, &ANSWER[1], strlen(ANSWER) - 1);
 	box_count(&box, &c);
-	budget_end(&h);
+	budget_end(&h, 200);
 	CHECK(box.state->budgets[0].count.cost_micro == c.cost_micro + 30000);
 	CHECK(begin(&h, "m.test") == BUDGET_OK);
 	budget_request_body(&h, "{\"model\":\"new\"}", 15);
 	CHECK(!budget_up(&h, 15));
 	CHECK(strstr(budget_why(&h), "no price is known") != NULL);
-	budget_end(&h);
+	budget_end(&h, 0);
 	gate.prices = NULL;
 	prices_free(p);
 }
@@ -294,6 +349,8 @@ static void test_tokens(void)
 int main(void)
 {
 	test_requests();
+	test_granted();
+	test_places();
 	test_hosts();
 	test_over();
 	test_bytes();

@@ -47,6 +47,28 @@ static int reads(const char *json, const char *access, const char *refresh,
 	return r;
 }
 
+static bool expires(const char *json, uint64_t want)
+{
+	struct token t = { 0 };
+	bool r = token_read(&t, json, strlen(json)) == 0 && t.expires &&
+		 t.expires_s == want;
+
+	token_done(&t);
+	return r;
+}
+
+static void test_expiry(void)
+{
+	CHECK(expires("{\"expires_in\":60}", 60));
+	CHECK(expires("{\"expires_in\":\"7\"}", 7));
+	/* It is over already, and not "nobody says". */
+	CHECK(expires("{\"expires_in\":0}", 0));
+	CHECK(expires("{\"expires_in\":-5}", 0));
+	CHECK(expires("{\"expires_in\":\"-5\"}", 0));
+	CHECK(!expires("{\"expires_in\":null}", 0));
+	CHECK(!expires("{}", 0));
+}
+
 static void test_answer(void)
 {
 	CHECK(reads("{\"access_token\":\"a\",\"expires_in\":60}", "a", "",
@@ -72,5 +94,6 @@ int main(void)
 {
 	test_request();
 	test_answer();
+	test_expiry();
 	return CHECK_DONE();
 }

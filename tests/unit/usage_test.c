@@ -60,6 +60,13 @@ static void test_requests(void)
 	u = read_all(usage_request, "{\"Max_Tokens\":8,\"MODEL\":\"m\"}");
 	CHECK(u.max_tokens == 8);
 	CHECK_STR(u.model, "m");
+	/* Nobody knows which of them the server takes. */
+	u = read_all(usage_request, "{\"model\":\"dear\",\"Model\":\"cheap\"}");
+	CHECK(u.torn && !*u.model);
+	u = read_all(usage_request, "{\"model\":\"a\",\"model\":\"a\","
+				    "\"background\":true}");
+	CHECK(!u.torn && u.background);
+	CHECK_STR(u.model, "a");
 	u = read_all(usage_request, "[{\"max_tokens\":4}]");
 	CHECK(u.max_tokens == 0);
 	u = read_all(usage_request, "]]}}\"\\u12\"{{{{\"model\":");
@@ -135,14 +142,55 @@ static void test_streams(void)
 	CHECK(u.final && u.tokens_in == 3 && u.tokens_out == 4);
 }
 
-static struct model_tokens ask(enum model_shape shape, const char *request,
-			       const char *answer)
+static struct model_tokens ask_cut(enum model_shape shape, const char *request,
+				   const char *answer, int status, bool cut)
 {
-	struct model_use m = { .shape = shape };
+	struct model_use m = { .shape = shape, .cut = cut };
 
 	model_request(&m, request, strlen(request));
 	model_answer(&m, answer, strlen(answer));
-	return model_used(&m);
+	return model_used(&m, status);
+}
+
+static struct model_tokens ask(enum model_shape shape, const char *request,
+			       const char *answer)
+{
+	return ask_cut(shape, request, answer, 200, false);
+}
+
+/* Answers that say nothing, or nonsense: what the request allowed, or as many
+ * tokens as there are bytes for. */
+static void test_unsaid(void)
+{
+	static const char *const unsaid[] = {
+		"{\"choices\":[]}",
+		"{\"usage\":null}",
+		"{\"usage\":{\"prompt_tokens\":9,\"completion_tokens\":null}}",
+		"{\"usage\":{\"prompt_tokens\":9,\"completion_tokens\":-5}}",
+		"{\"usage\":{\"prompt_tokens\":-1,\"completion_tokens\":2}}",
+		"\x1f\x8b",
+	};
+	struct model_tokens t;
+	size_t i;
+
+	for (i = 0; i < sizeof(unsaid) / sizeof(*unsaid); i++) {
+		t = ask(MODEL_OPENAI, "{\"max_tokens\":70,\"n\":2}", unsaid[i]);
+		CHECK(t.in >= 6 && t.out == 140);
+		t = ask(MODEL_OPENAI, "{}", unsaid[i]);
+		CHECK(t.in >= 1 && t.out == strlen(unsaid[i]) / 4 + 1);
+	}
+	/* A client that leaves a stream: the server may go on. */
+	t = ask_cut(MODEL_OPENAI, "{\"max_tokens\":70}",
+		    "data: {}\n\ndata: {}\n\n", 200, true);
+	CHECK(t.out == 70);
+	t = ask_cut(MODEL_ANTHROPIC, "{\"max_tokens\":70}",
+		    "data: {\"message\":{\"usage\":{\"input_tokens\":8,"
+		    "\"output_tokens\":1}}}\n\ndata: {}\n\n",
+		    200, true);
+	CHECK(t.in == 8 && t.out == 70);
+	/* Nobody was asked for anything. */
+	t = ask(MODEL_OPENAI, "", "{\"data\":[]}");
+	CHECK(t.in == 0 && t.out == 0);
 }
 
 static void test_model(void)
@@ -159,16 +207,17 @@ static void test_model(void)
 		"\"output_tokens\":2}}");
 	CHECK(t.in == 6 && t.out == 2);
 	/* An error, a list of models: nothing was used. */
-	t = ask(MODEL_OPENAI, "{\"max_tokens\":10}", "{\"error\":{}}");
+	t = ask_cut(MODEL_OPENAI, "{\"max_tokens\":10}", "{\"error\":{}}", 400,
+		    false);
 	CHECK(t.in == 0 && t.out == 0);
 	/* A stream that does not say. */
 	t = ask(MODEL_OPENAI, "{\"stream\":true}",
 		"data: {}\n\ndata: {}\n\ndata: {}\n\n");
-	CHECK(t.in == 4 && t.out == 3);
+	CHECK(t.in == 4 && t.out == 8);
 	t = ask(MODEL_ANTHROPIC, "{\"stream\":true}",
 		"data: {\"message\":{\"usage\":{\"input_tokens\":8,"
 		"\"output_tokens\":1}}}\n\ndata: {}\n\ndata: {}\n\n");
-	CHECK(t.in == 8 && t.out == 3);
+	CHECK(t.in == 8 && t.out > 3);
 }
 
 static int parse(struct prices **p, const char *text, struct err *e)
@@ -230,6 +279,7 @@ int main(void)
 	test_documents();
 	test_streams();
 	test_model();
+	test_unsaid();
 	test_prices();
 	return CHECK_DONE();
 }

@@ -39,6 +39,7 @@ class Spec(TypedDict, total=False):
     policy: str
     allow: Sequence[str]
     rules: Sequence[str]
+    late_rules: Sequence[str]
     secrets: Sequence[str]
     canaries: Sequence[str]
     observe: bool

@@ -36,6 +36,7 @@
  * @property {string} [policy]
  * @property {string[]} [allow]
  * @property {string[]} [rules]
+ * @property {string[]} [lateRules]
  * @property {string[]} [secrets]
  * @property {string[]} [canaries]
  * @property {boolean} [observe]

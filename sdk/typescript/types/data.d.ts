@@ -70,6 +70,7 @@ export type Spec = {
     policy?: string | undefined;
     allow?: string[] | undefined;
     rules?: string[] | undefined;
+    lateRules?: string[] | undefined;
     secrets?: string[] | undefined;
     canaries?: string[] | undefined;
     observe?: boolean | undefined;

@@ -143,6 +143,10 @@ void path_pop(struct buf *path, size_t len);
 int tree_unlink(int at, const char *name, const char *shown,
 		struct err *e) MUST_CHECK;
 
+/* sparse.c: a piece of a new file at its place, but for whole pages of zeros:
+ * they are holes. The file's size is the caller's to set. 0, -errno. */
+int sparse_write(int fd, const char *p, size_t n, uint64_t at) MUST_CHECK;
+
 /* copy.c: anything to a new name; with its owner when we may. */
 struct copy {
 	bool overwrite;

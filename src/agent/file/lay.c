@@ -27,7 +27,6 @@
 #define REMOVED ".wh."
 
 enum {
-	PAGE = 4096,
 	/* Directories whose times are remembered; later ones keep the new. */
 	LATER_MAX = 1000 * 1000,
 	LATER_BYTES = 64 << 20,
@@ -87,38 +86,6 @@ static int clear_way(struct lay *l, int dir_fd, const char *name, struct err *e)
 
 /* --- entries --- */
 
-static bool is_zero(const char *p, size_t n)
-{
-	return p[0] == 0 && memcmp(p, p + 1, n - 1) == 0;
-}
-
-/* Whole pages of zeros are skipped. */
-static int write_piece(int fd, const char *p, size_t n, uint64_t at)
-{
-	size_t from = 0;
-
-	while (from < n) {
-		size_t len = PAGE - (size_t)((at + from) % PAGE);
-		ssize_t put;
-
-		if (len > n - from)
-			len = n - from;
-		if (is_zero(p + from, len)) {
-			from += len;
-			continue;
-		}
-		while (from + len < n && len < IO_BYTES &&
-		       !is_zero(p + from + len,
-				n - from - len < PAGE ? n - from - len : PAGE))
-			len += n - from - len < PAGE ? n - from - len : PAGE;
-		put = pwrite(fd, p + from, len, (off_t)(at + from));
-		if (put <= 0)
-			return put < 0 ? -errno : -EIO;
-		from += (size_t)put;
-	}
-	return 0;
-}
-
 static int write_content(struct lay *l, int fd, struct err *e)
 {
 	uint64_t at = 0;
@@ -126,7 +93,7 @@ static int write_content(struct lay *l, int fd, struct err *e)
 	ssize_t n;
 
 	while ((n = tar_in_piece(&l->in, &p, e)) > 0) {
-		int r = write_piece(fd, p, (size_t)n, at);
+		int r = sparse_write(fd, p, (size_t)n, at);
 
 		if (r < 0) {
 			errno = -r;

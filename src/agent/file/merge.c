@@ -7,7 +7,8 @@
  *			gives way, "*PATH" put, also through what is no
  *			directory, "!PATH" remove with all that is in it; each
  *			with its NUL, a lone NUL ends it
- *	a tar		what is to be put, and perhaps more
+ *	a tar		what is to be put, and perhaps more; none without a put
+ *	the end		MERGE_END: without it nothing happens
  *
  * Everything is brought to a directory of our own first, with owner, mode,
  * attributes and time: what may fail for want of space, fails there. Then the
@@ -228,6 +229,7 @@ static int stage_file(struct merge *m, const char *name, struct err *e)
 	AUTO_CLOSE int fd = openat(
 		m->stage_fd, name,
 		O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	uint64_t at = 0;
 	const char *p;
 	ssize_t n;
 	int r;
@@ -235,15 +237,18 @@ static int stage_file(struct merge *m, const char *name, struct err *e)
 	if (fd < 0)
 		return fail(t->path, e);
 	while ((n = tar_in_piece(&m->in, &p, e)) > 0) {
-		r = write_full(fd, p, (size_t)n);
+		r = sparse_write(fd, p, (size_t)n, at);
 		if (r < 0) {
 			errno = -r;
 			return fail(t->path, e);
 		}
-		m->bytes += (uint64_t)n;
+		at += (uint64_t)n;
 	}
 	if (n < 0)
 		return (int)n;
+	m->bytes += at;
+	if (ftruncate(fd, (off_t)at) < 0)
+		return fail(t->path, e);
 	r = set_attrs(fd, &m->in.pax);
 	if (r < 0) {
 		errno = -r;
@@ -355,17 +360,39 @@ static int check_staged(const struct merge *m, struct err *e)
 	return 0;
 }
 
+/*
+ * The list and the tar are whole. The end of stdin would not say so: a process
+ * that is born meanwhile stands still before it closes what it has of ours, and
+ * with that the pipe stays open.
+ */
+static int await_end(struct merge *m, struct err *e)
+{
+	ssize_t n;
+	char c;
+
+	/* Zeros are the rest of the tar's end. */
+	do
+		n = tar_in_take(&m->in, &c, 1, e);
+	while (n == 1 && c == '\0');
+	if (n < 0)
+		return (int)n;
+	return n == 1 && c == MERGE_END ? 0 : bad_list(e);
+}
+
 static int stage_all(struct merge *m, struct err *e)
 {
 	int r = stage_open(m, e);
 
-	if (r < 0 || m->n_puts == 0)
+	m->in.followed = true;
+	if (r < 0)
 		return r;
-	while ((r = tar_in_next(&m->in, e)) > 0) {
+	while (m->n_puts > 0 && (r = tar_in_next(&m->in, e)) > 0) {
 		r = stage_entry(m, e);
 		if (r < 0)
 			break;
 	}
+	if (r == 0)
+		r = await_end(m, e);
 	return r < 0 ? r : check_staged(m, e);
 }
 

@@ -196,7 +196,7 @@ int tar_in_next(struct tar_in *in, struct err *e)
 		if (r == 0)
 			r = next_head(in, e);
 		if (r <= 0)
-			return r < 0 ? r : drain(in, e);
+			return r < 0 || in->followed ? r : drain(in, e);
 		if (!is_extra(in->entry.type))
 			break;
 		r = take_extra(in, e);

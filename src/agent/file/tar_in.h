@@ -14,6 +14,8 @@
 struct tar_in {
 	struct tar_entry entry; /* the one that tar_in_next() found */
 	struct buf pax;         /* its extended header, as it came */
+	bool followed;          /* set it: something else is behind the archive,
+				   which is not read with it */
 	bool sparse;            /* it is stored in a form that we do not read */
 
 	/* Private: a window on stdin, */

@@ -20,13 +20,13 @@ static const struct {
 
 /*
  * What a snapshot brings of its sandbox and a new one must not have: least of
- * all its way out.
+ * all its way out. Its canaries are watched for as before.
  */
 static void forget_origin(json_t *spec)
 {
-	static const char *const lists[] = { "start",   "volumes", "drive",
-					     "allow",   "rules",   "secrets",
-					     "canaries" };
+	static const char *const lists[] = { "start",  "volumes", "drive",
+					     "allow",  "rules",   "late-rules",
+					     "secrets" };
 	static const char *const maps[] = { "labels", "env", "ports" };
 	size_t i;
 

@@ -1,0 +1,81 @@
+/* carrel grants: what people have let sandboxes do, beyond one request. */
+#include <string.h>
+
+#include "base/auto.h"
+#include "base/product.h"
+#include "cli/server.h"
+#include "cli/show.h"
+
+static void row(struct table *t, const json_t *g)
+{
+	char number[SHOW_CAP], id[SHOW_CAP], age[SHOW_CAP], left[SHOW_CAP];
+	const char *name = show_str(g, "name");
+	const char *cells[] = {
+		number, *name ? name : id, show_str(g, "rule"), age,
+		left,   show_str(g, "by")
+	};
+
+	show_number(g, "number", number);
+	show_id(g, "sandbox", id);
+	show_age(g, "created_at", age);
+	show_until(g, "until", left);
+	table_row(t, cells);
+}
+
+static int grants_ls(struct cli *cli, int argc, char **argv)
+{
+	static const char *const titles[] = { "NUMBER", "SANDBOX", "RULE",
+					      "AGE",    "ENDS",    "BY" };
+	bool json = false, quiet = false;
+	const struct opt table[] = {
+		{ "quiet", 'q', OPT_FLAG, &quiet, NULL, "only numbers" },
+		{ "json", 0, OPT_FLAG, &json, NULL, "as JSON" },
+		OPT_HELP(cli),
+		{ 0 },
+	};
+	struct table t;
+	json_t *j, *g;
+	size_t i;
+
+	if (cli_operands(cli, table, argc, argv) > 0)
+		cli_usage_error(cli, "takes no operands");
+	j = server_get(cli, "GET", "/v1/grants", NULL);
+	if (json)
+		print_json(json_object_get(j, "grants"));
+	table_init(&t, titles, ARRAY_LEN(titles));
+	json_array_foreach (json_object_get(j, "grants"), i, g) {
+		row(&t, g);
+		if (quiet && !json)
+			printf("%lld\n", (long long)json_integer_value(
+						 json_object_get(g, "number")));
+	}
+	if (!json && !quiet)
+		table_print(&t);
+	table_done(&t);
+	json_decref(j);
+	return 0;
+}
+
+static int grants_rm(struct cli *cli, int argc, char **argv)
+{
+	const struct opt table[] = { OPT_HELP(cli), { 0 } };
+	int n = cli_operands(cli, table, argc, argv);
+
+	if (n == 0)
+		cli_usage_error(cli, "which grant? (its number: see grants "
+				     "ls)");
+	return remove_each(cli, "/v1/grants/", n, argv + 1);
+}
+
+const struct verb grant_verbs[] = {
+	{ .name = "ls",
+	  .fn = grants_ls,
+	  .args = "[OPTIONS]",
+	  .help = "list what `approve --for` and `--always` have opened" },
+	{ .name = "rm",
+	  .fn = grants_rm,
+	  .args = "GRANT...",
+	  .help = "withdraw grants: what they let pass ends at once",
+	  .examples = PRODUCT " grants rm 3\n" },
+	{ 0 },
+};
