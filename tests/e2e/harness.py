@@ -1,12 +1,14 @@
 """Runs the real daemon for a test, apart from every other one on this machine.
 
 An Instance has its own directory, configuration, sockets, pool, control group
-and range of ids, and takes all of it away again. Nothing here looks into the
+and range of ids, and takes all of it away again. An installed instance is out
+of its sight (hide_installed). Nothing here looks into the
 product: tests talk to the command line (cli), the HTTP API (api) and the frames
 of src/wire/frame.h (Wire), and to the kernel about what is really there.
 """
 
 import contextlib
+import ctypes
 import fcntl
 import http.client
 import json
@@ -51,7 +53,8 @@ def container_only(why):
     return unittest.skipIf(TIER == "microvm", f"only for containers: {why}")
 
 
-UID_BASE = 1879048192
+# Below the product's default, 1879048192: an installed instance has those ids.
+UID_BASE = 0x60000000
 UIDS_PER_SLOT = 1 << 24
 SLOTS = 16
 
@@ -76,6 +79,46 @@ def read(path, default=None):
         if default is None:
             raise
         return default
+
+
+# ---------------------------------------------------------------------------
+# An installed instance
+
+# Where `make install` puts things, and where the installed daemon keeps its own.
+INSTALLED = ("/etc/carrel", "/run/carrel", "/var/lib/carrel",
+             "/usr/local/libexec/carrel", "/usr/local/share/carrel",
+             "/usr/local/bin/carrel", "/usr/local/sbin/carreld")
+CLONE_NEWNS = 0x20000
+
+
+def installed():
+    """The files of an installed instance that this process can reach."""
+    return [p for p in INSTALLED if
+            (os.listdir(p) if os.path.isdir(p) else os.path.isfile(p))]
+
+
+def hide_installed():
+    """Moves this process into a mount namespace in which nothing is installed.
+    Call it before the first thread starts: only the calling thread moves."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.unshare(CLONE_NEWNS) < 0:
+        raise OSError(ctypes.get_errno(), "cannot make a mount namespace")
+
+    def mount(*args):
+        subprocess.run(["mount", *args], check=True)
+    # Private first, because our mounts must not reach the host; then shared
+    # among ourselves, because hosts with systemd have shared mounts.
+    mount("--make-rprivate", "/")
+    mount("--make-rshared", "/")
+    for line in reversed(read("/proc/self/mountinfo").splitlines()):
+        where = line.split()[4]
+        if where.startswith(tuple(p + "/" for p in INSTALLED)):
+            subprocess.run(["umount", "-l", where], check=True)
+    for path in installed():
+        if os.path.isdir(path):
+            mount("-t", "tmpfs", "-o", "mode=755", "hidden", path)
+        else:
+            mount("--bind", "/dev/null", path)
 
 
 # ---------------------------------------------------------------------------
@@ -335,6 +378,12 @@ def _slot():
     raise RuntimeError("all test slots are taken: is another suite running?")
 
 
+def make_users():
+    """The accounts of the roles; the first tests of a machine start together."""
+    with once("/tmp/carrel-test-slots/users"):
+        subprocess.run([os.path.join(TOP, "packaging/users.sh")], check=True)
+
+
 def cgroup_roots():
     """Every mounted hierarchy."""
     return [line.split()[4] for line in read("/proc/self/mountinfo").splitlines()
@@ -352,6 +401,9 @@ class Instance:
     RUN = None  # a directory in memory, as /run is on a server; or on disk
 
     def __init__(self, image="tiny", **conf):
+        if installed():
+            raise RuntimeError(f"an installed instance is in sight: {installed()}; "
+                               "call harness.hide_installed() first")
         self.slot, self._slot_lock = _slot()
         self.name = "c" + secrets.token_hex(2)
         self.dir = f"/tmp/{self.name}"
@@ -369,6 +421,8 @@ class Instance:
         self.conf = {
             "state_dir": self.state_dir, "run_dir": self.run_dir,
             "presets_dir": os.path.join(TOP, "packaging/presets"),
+            # No microVMs and no prices unless a test asks for them.
+            "vm_dir": f"{self.dir}/vm", "models": f"{self.dir}/models.conf",
             "libexec_dir": self.bin, "user": "carrel", "group": "carrel",
             "pool_size": "2G", "cgroup": self.cgroup,
             "uid_base": UID_BASE + self.slot * UIDS_PER_SLOT,
@@ -381,7 +435,7 @@ class Instance:
         if TIER == "microvm":
             self.conf.update(tier=TIER, vm_dir=vm_dir())
         self.conf.update(conf)
-        subprocess.run([os.path.join(TOP, "packaging/users.sh")], check=True)
+        make_users()
         try:
             self.start()
             if image:
@@ -505,6 +559,11 @@ class Instance:
         self._force_away()
         if check and problems:
             raise AssertionError("\n".join(problems) + "\n" + self._last_log)
+
+    def discard(self):
+        """Removes an instance that nobody has stopped."""
+        if not self._slot_lock.closed:
+            self.stop(check=False)
 
     def _kill_switch(self):
         try:
@@ -736,6 +795,8 @@ class Case(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.i = Instance(image=cls.IMAGE, **cls.CONF)
+        # unittest calls no tearDownClass when the rest of a setUpClass fails.
+        cls.addClassCleanup(cls.i.discard)
 
     @classmethod
     def tearDownClass(cls):
@@ -750,6 +811,7 @@ class Case(unittest.TestCase):
 
 def main():
     """`python3 test_x.py [PATTERN]`"""
+    hide_installed()
     names = sys.argv[1:]
     loader = unittest.TestLoader()
     if names:
