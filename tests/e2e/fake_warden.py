@@ -477,7 +477,7 @@ class Api:
 
     def kill(self, sig=signal.SIGKILL):
         self.proc.send_signal(sig)
-        return self.proc.wait(20)
+        return self.proc.wait(60)
 
     def fds(self):
         return len(os.listdir(f"/proc/{self.proc.pid}/fd"))
@@ -491,7 +491,7 @@ class Api:
     def end_scribe(self):
         if self.scribe and self.scribe.poll() is None:
             self.scribe.terminate()
-            self.scribe.wait(20)
+            self.scribe.wait(60)
 
     def stop(self):
         if self.proc.poll() is None:

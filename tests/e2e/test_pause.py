@@ -314,7 +314,7 @@ class WithoutWarden(Asking, harness.unittest.TestCase):
         self.assertEqual(bad.status, 400, bad)
 
     def test_a_timeout_goes_on(self):
-        box = self.i.create(timeout=1)
+        box = self.i.create(timeout=4)
         self.pause(box)
         wait_for("its end", lambda: self.state(box) == "ended", 10 * SLOW)
 

@@ -302,7 +302,7 @@ class Pauses(State):
         self.link.pause(box)
         began = time.monotonic()
         self.link.kill(box)
-        self.assertLess(time.monotonic() - began, 0.1 * max(SLOW, 10))
+        self.assertLess(time.monotonic() - began, 5 * SLOW)
         self.assertNotIn(box, self.link.boxes())
 
     def test_the_next_warden(self):
