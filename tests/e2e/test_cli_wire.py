@@ -17,6 +17,7 @@ import signal
 import socket
 import struct
 import subprocess
+import tempfile
 import termios
 import threading
 import time
@@ -195,9 +196,13 @@ class ExitCodes(unittest.TestCase):
         self.assertEqual(p.stderr.count("\n"), 1)
 
     def test_no_permission(self):
-        with Server(exits) as s:
+        with Server(exits) as s, tempfile.TemporaryDirectory() as public:
             os.chmod(s.dir, 0o700)
-            p = s.popen("ls", user="nobody", group="nogroup", extra_groups=[])
+            # The tree may be where only root can go.
+            os.chmod(public, 0o755)
+            shutil.copy(f"{harness.BUILD}/bin/carrel", public)
+            p = s.popen("ls", user="nobody", group="nogroup", extra_groups=[],
+                        executable=f"{public}/carrel")
             _, err = p.communicate()
         self.assertEqual(p.returncode, 1)
         self.assertIn("join the group 'carrel'", err.decode())
