@@ -167,15 +167,29 @@ class Content(harness.Case):
             self.assertEqual(stat.S_IMODE(os.stat(path).st_mode) & 0o027, 0, path)
 
     def test_refusals_are_bounded(self):
-        """A crowd without a key does not fill the disk."""
-        before = len(settled(self.i))
-        conn = harness.UnixHTTP(self.i.sock, 60)
-        for _ in range(300):
-            conn.request("GET", "/v1/sandboxes",
-                         headers={"Authorization": "Basic x"})
-            conn.getresponse().read()
-        conn.close()
-        self.assertLess(len(settled(self.i)) - before, 60)
+        """A crowd without a right does not fill the disk: 20 are written, and
+        two more each second; the next one tells how many were not."""
+        key = self.i.api("POST", "/v1/keys", {"name": "reader", "scope": "read"})
+
+        def refused():
+            return self.i.api("POST", "/v1/sandboxes", {}, {
+                "Authorization": f"Bearer {key.json['key']}"}).status
+
+        def written():
+            return [e["data"] for e in settled(self.i)[before:]
+                    if e["type"] == "api.call" and e["data"]["status"] == 403]
+        before, began = len(settled(self.i)), time.monotonic()
+        self.assertEqual({refused() for _ in range(300)}, {403})
+        self.assertGreaterEqual(len(written()), 20)
+        self.assertLess(len(written()), 22 + 2 * (time.monotonic() - began))
+        more = [0]
+
+        def told():
+            more[0] += 1
+            return refused() == 403 and "left_out" in written()[-1]
+        wait_for("one more is written", told, 10 * SLOW, 1)
+        self.assertEqual(sum(1 + e.get("left_out", 0) for e in written()),
+                         300 + more[0])
 
 
 class Reads(harness.Case):
