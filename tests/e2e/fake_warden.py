@@ -428,8 +428,7 @@ class Api:
         self.sock = f"{self.run_dir}/api.sock"
         self.log_path = f"{self.dir}/log"
         os.makedirs(self.run_dir, 0o755)
-        subprocess.run([os.path.join(harness.TOP, "packaging/users.sh")],
-                       check=True)
+        harness.make_users()
         self.conf = {"state_dir": self.state_dir, "run_dir": self.run_dir,
                      "user": "carrel", "group": "carrel", "spares": 0,
                      "overcommit_memory": 0, "overcommit_cpus": 0,

@@ -531,7 +531,7 @@ class Changes(GateCase):
         r = self.i.api("PATCH", f"/v1/sandboxes/{box}",
                        {"rules": ["deny * db.test:5432", "allow *"]})
         self.assertEqual(r.status, 200, r)
-        raw.settimeout(10)
+        raw.settimeout(60)
         self.assertEqual(_read_all(raw), b"")
         inside.close()
         self.i.rm(box)
@@ -549,7 +549,7 @@ class Changes(GateCase):
         self.assertEqual(raw.recv(1), b"x")
         r = self.i.api("PATCH", f"/v1/sandboxes/{box}", {"rules": rules})
         self.assertEqual(r.status, 200, r)
-        raw.settimeout(10)
+        raw.settimeout(60)
         self.assertEqual(_read_all(raw), b"")
         inside.close()
         self.i.rm(box)

@@ -180,7 +180,7 @@ static void sweep_all(struct store *s)
 {
 	int tries, r = 1;
 
-	for (tries = 0; tries < 100 && r == 1; tries++) {
+	for (tries = 0; tries < 1000 && r == 1; tries++) {
 		err_clear(&e);
 		r = store_sweep(s, &e);
 		if (r == 1) {
