@@ -430,6 +430,7 @@ class CommandLine(harness.Case):
             box = self.i.create()
             line = p.stdout.readline().decode()
             while box[:12] not in line:
+                self.assertTrue(line, "the stream has ended")
                 line = p.stdout.readline().decode()
             self.assertEqual(line.split()[1], "sandbox.create")
             # It goes on over a restart of the daemon, and misses nothing.
