@@ -81,7 +81,7 @@ const struct route grant_routes[] = {
 	{ "GET", "/v1/grants", h_list, SCOPE_READ, ROUTE_ALONE,
 	  "List what people have let sandboxes do", NULL, NULL, "GrantList",
 	  200 },
-	{ "DELETE", "/v1/grants/{number}", h_withdraw, SCOPE_USE, 0,
+	{ "DELETE", "/v1/grants/{number}", h_withdraw, SCOPE_APPROVE, 0,
 	  "Withdraw a grant", NULL, NULL, NULL, 204 },
 	{ 0 },
 };

@@ -428,8 +428,7 @@ class Api:
         self.sock = f"{self.run_dir}/api.sock"
         self.log_path = f"{self.dir}/log"
         os.makedirs(self.run_dir, 0o755)
-        subprocess.run([os.path.join(harness.TOP, "packaging/users.sh")],
-                       check=True)
+        harness.make_users()
         self.conf = {"state_dir": self.state_dir, "run_dir": self.run_dir,
                      "user": "carrel", "group": "carrel", "spares": 0,
                      "overcommit_memory": 0, "overcommit_cpus": 0,
@@ -477,7 +476,7 @@ class Api:
 
     def kill(self, sig=signal.SIGKILL):
         self.proc.send_signal(sig)
-        return self.proc.wait(20)
+        return self.proc.wait(60)
 
     def fds(self):
         return len(os.listdir(f"/proc/{self.proc.pid}/fd"))
@@ -491,7 +490,7 @@ class Api:
     def end_scribe(self):
         if self.scribe and self.scribe.poll() is None:
             self.scribe.terminate()
-            self.scribe.wait(20)
+            self.scribe.wait(60)
 
     def stop(self):
         if self.proc.poll() is None:

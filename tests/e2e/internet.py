@@ -561,7 +561,7 @@ class Inside:
     def resolve(self, name):
         """The address that the sandbox's own resolver gives, or None."""
         s = self.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        s.settimeout(20)
+        s.settimeout(60)
         s.sendto(b"\x12\x34\1\0\0\1\0\0\0\0\0\0" + Names._name(name) +
                  b"\0\1\0\1", ("127.0.0.1", 53))
         out = s.recv(4096)

@@ -7,6 +7,7 @@ import http.client
 import json
 import os
 import random
+import select
 import signal
 import socket
 import struct
@@ -313,7 +314,7 @@ class HostileAgent(ApiCase):
                 self.assertEqual(offset, seen[stream])
                 self.assertEqual(p[9:].strip(b"z"), b"")
                 seen[stream] += len(p) - 9
-        self.assertTrue(sent.wait(5))
+        self.assertTrue(sent.wait(60))
 
     def test_small_frames_are_joined(self):
         def one_stream(peer, ch):
@@ -326,7 +327,7 @@ class HostileAgent(ApiCase):
         box = self.a.create()
         x = self.a.exec_wire(box)
         x.spawn(["x"])
-        self.assertTrue(done.wait(5 * SLOW), "a slow client held up its agent")
+        self.assertTrue(done.wait(60), "a slow client held up its agent")
         frames = got = 0
         while got < WINDOW:
             kind, _, p = x.recv()
@@ -515,17 +516,18 @@ class HostileAgentOfHandlers(ApiCase):
         conns = [harness.UnixHTTP(self.a.sock, 8 * SLOW) for _ in range(30)]
         for conn in conns:
             conn.request("GET", f"/v1/sandboxes/{box}/processes")
-        words = set()
-        time.sleep(3 * SLOW)
+        words, waiting = set(), list(conns)
+
+        def refused():
+            for conn in list(waiting):
+                if select.select([conn.sock], [], [], 0)[0]:
+                    words.add(json.load(conn.getresponse()).get("error"))
+                    waiting.remove(conn)
+            return "limit_reached" in words
+        wait_for("one is refused", refused, 30 * SLOW)
         self.assertLess(self.a.rss() - before, (110 << 20) * SLOW)
         for conn in conns:
-            conn.sock.settimeout(0.1)
-            try:
-                words.add(json.load(conn.getresponse())["error"])
-            except TimeoutError:
-                pass
             conn.close()
-        self.assertIn("limit_reached", words)
 
     def test_tiny_frames_to_a_slow_reader(self):
         """Each byte as an event would be 70 times as large."""
@@ -578,7 +580,7 @@ class HostileAgentOfHandlers(ApiCase):
         before = self.a.rss()
         body = json.dumps({"argv": ["x", "y" * 900000]})
         for n in range(60):
-            conn = harness.UnixHTTP(self.a.sock, 0.5 * SLOW)
+            conn = harness.UnixHTTP(self.a.sock, max(2, 0.5 * SLOW))
             conn.request("POST", f"/v1/sandboxes/{box}/run", body)
             try:
                 r = conn.getresponse()
@@ -761,7 +763,7 @@ class HostileClient(ApiCase):
         if spawn:
             x.spawn(["sleep"])
             self.assertEqual(x.recv()[0], STARTED)
-        x.sock.settimeout(3)
+        x.sock.settimeout(30 * SLOW)
         with self.assertRaises((EOFError, ConnectionResetError,
                                 BrokenPipeError)):
             for f in frames:
@@ -846,7 +848,7 @@ class HostileClient(ApiCase):
         box = self.a.create()
         s = socket.socket(socket.AF_UNIX)
         s.connect(self.a.sock)
-        s.settimeout(3)
+        s.settimeout(30 * SLOW)
         s.sendall(f"POST /v1/sandboxes/{box}/exec HTTP/1.1\r\nHost: x\r\n"
                   "Connection: Upgrade\r\nUpgrade: carrel-wire/1\r\n\r\n"
                   "GET / HTTP/1.1\r\nHost: x\r\n\r\n".encode())
@@ -1177,7 +1179,7 @@ class NoWarden(ApiCase):
         r = self.a.api("POST", "/v1/sandboxes", {})
         self.assertEqual((r.status, r.json["error"]), (503, "warden_unavailable"))
         self.assertLess(4, time.monotonic() - began)
-        self.assertLess(time.monotonic() - began, 7)
+        self.assertLess(time.monotonic() - began, 14 * SLOW)
         # What does not need it goes on.
         self.assertEqual(self.a.ids(), [box])
         x.send(PING, 0, b"still there")
@@ -1201,7 +1203,7 @@ class NoWarden(ApiCase):
         self.w.crash()
         self.w.silent = set()
         self.w.listen()
-        t.join(5)
+        t.join(60)
         self.assertEqual(got[0].status, 204)
         self.assertEqual(self.a.ids(), [])
         self.assertEqual(self.w.boxes, {})
@@ -1219,7 +1221,7 @@ class NoWarden(ApiCase):
         self.w.boxes[op[1]].spec = struct.pack(
             LAUNCH_SPEC, op[1].encode(), b"", b"", b"", 0, 0, 0, 0, 0, 0, b"")
         self.w.crash()
-        t.join(5)
+        t.join(60)
         self.assertEqual(got[0].json["error"], "warden_unavailable")
         self.w.silent = set()
         self.w.listen()
@@ -1266,11 +1268,11 @@ class Restart(ApiCase):
         self.assertEqual((r.status, r.json["error"]), (409, "conflict"))
 
     def test_deadlines_go_on(self):
-        box = self.a.create(timeout=2)
+        box = self.a.create(timeout=6)
         self.a.kill()
         self.a.start()
         self.assertEqual(self.a.ids(), [box])
-        wait_for("it is removed", lambda: not self.a.ids(), 4)
+        wait_for("it is removed", lambda: not self.a.ids(), 8)
         self.assertEqual(self.w.boxes, {})
 
     def test_deadline_passes_while_away(self):

@@ -100,7 +100,7 @@ class Back(Case):
         self.n = 0
         self.during_kills(read)
         err = p.stderr.read().decode()
-        self.assertEqual((p.wait(20), self.n), (7, BIG), err)
+        self.assertEqual((p.wait(60), self.n), (7, BIG), err)
         self.assertEqual(digests, {(block, err.split()[0])})
         p.stdout.close()
         p.stderr.close()
@@ -117,7 +117,7 @@ class Back(Case):
             p.stdin.close()
         self.during_kills(write)
         out, err = p.stdout.read(), p.stderr.read()
-        self.assertEqual((p.wait(20), err), (4, b""))
+        self.assertEqual((p.wait(60), err), (4, b""))
         self.assertEqual(out.split()[0].decode(),
                          hashlib.sha256(data).hexdigest())
         p.stdout.close()

@@ -369,7 +369,7 @@ class Budget(harness.Case):
             s.sendall(b"POST http://openai.test/v1/x HTTP/1.1\r\n"
                       b"Host: openai.test\r\nContent-Length: %d\r\n\r\n%s"
                       % (len(body), body))
-            self.assertTrue(asked.wait(20))
+            self.assertTrue(asked.wait(60))
             s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER,
                          struct.pack("ii", 1, 0))
             s.close()

@@ -17,6 +17,7 @@ import signal
 import socket
 import struct
 import subprocess
+import tempfile
 import termios
 import threading
 import time
@@ -195,9 +196,13 @@ class ExitCodes(unittest.TestCase):
         self.assertEqual(p.stderr.count("\n"), 1)
 
     def test_no_permission(self):
-        with Server(exits) as s:
+        with Server(exits) as s, tempfile.TemporaryDirectory() as public:
             os.chmod(s.dir, 0o700)
-            p = s.popen("ls", user="nobody", group="nogroup", extra_groups=[])
+            # The tree may be where only root can go.
+            os.chmod(public, 0o755)
+            shutil.copy(f"{harness.BUILD}/bin/carrel", public)
+            p = s.popen("ls", user="nobody", group="nogroup", extra_groups=[],
+                        executable=f"{public}/carrel")
             _, err = p.communicate()
         self.assertEqual(p.returncode, 1)
         self.assertIn("join the group 'carrel'", err.decode())
@@ -348,7 +353,7 @@ class Output(unittest.TestCase):
         with Server(process(body)) as s:
             p = s.popen("run", "cmd")
             p.stdout.close()
-            self.assertEqual(p.wait(20), -signal.SIGPIPE)
+            self.assertEqual(p.wait(60), -signal.SIGPIPE)
             p.stdin.close()
             p.stderr.close()
 
@@ -388,10 +393,11 @@ class Input(unittest.TestCase):
         seen = []
 
         def body(peer):
-            peer.sock.settimeout(1)
             n = 0
             try:
                 while True:
+                    # At the window we look whether more comes.
+                    peer.sock.settimeout(60 if n < WINDOW else 1)
                     n += len(peer.recv()[2]) - 8
             except TimeoutError:
                 seen.append(n)
@@ -538,7 +544,7 @@ class Terminal(unittest.TestCase):
             p, ours, restored = self.shell(s, "exec", "-t", "work", "cmd")
             self.read_until(ours, b"(Ctrl-C leaves)\r\n")
             os.write(ours, b"\x03")
-            self.assertEqual(p.wait(10), 130)
+            self.assertEqual(p.wait(60), 130)
             self.assertTrue(restored())
 
     def test_lost_and_back(self):
@@ -558,7 +564,7 @@ class Terminal(unittest.TestCase):
             os.write(ours, b"typed")
             got = self.read_until(ours, b" there")
             self.assertIn(b"connected again\r\n", got)
-            self.assertEqual(p.wait(10), 0)
+            self.assertEqual(p.wait(60), 0)
             self.assertTrue(restored())
         self.assertEqual([x[0] for x in seen], [RESIZE, 3])
         self.assertEqual(seen[1][2][8:], b"typed")
@@ -602,7 +608,7 @@ class Terminal(unittest.TestCase):
             wait_for("the byte", lambda: len(seen) == 3, 10)
             self.size(theirs, 40, 120)
             p.send_signal(signal.SIGWINCH)
-            self.assertEqual(p.wait(10), 0)
+            self.assertEqual(p.wait(60), 0)
         self.assertEqual(termios.tcgetattr(theirs), before)
         os.close(ours)
         os.close(theirs)
@@ -810,7 +816,7 @@ class Back(unittest.TestCase):
         held, seen = threading.Event(), []
 
         def second(peer):
-            held.wait(10)
+            held.wait(60)
             peer.come_back()
             seen.append(peer.recv())
             peer.exit(2, signaled=1)
@@ -822,7 +828,7 @@ class Back(unittest.TestCase):
             p.send_signal(signal.SIGINT)
             time.sleep(0.2)
             held.set()
-            p.communicate(timeout=20)
+            p.communicate(timeout=60)
         self.assertEqual(p.returncode, 130)
         self.assertEqual(seen, [(SIGNAL, 1, bytes([signal.SIGINT]))])
 
@@ -832,12 +838,14 @@ class Back(unittest.TestCase):
                     else p.answer(503, b"{}")) as s:
             p = s.popen("exec", "work", "cmd")
             self.assertEqual(p.stderr.read(1), b"x")
+            began = time.monotonic()
             time.sleep(1.5)
+            wait_for("it asks again", lambda: len(s.requests) > 3, 20)
             p.send_signal(signal.SIGTERM)
-            p.communicate(timeout=10)
+            p.communicate(timeout=60)
         self.assertEqual(p.returncode, 128 + signal.SIGTERM)
         # It asked now and then, not in a loop.
-        self.assertTrue(3 < len(s.requests) < 15, len(s.requests))
+        self.assertLess(len(s.requests), 10 * (time.monotonic() - began))
 
     def test_connected_and_lost_again_is_no_loop(self):
         scripts = [lambda p: (p.begin(), p.output(2, 0, b"x"))]
@@ -845,10 +853,12 @@ class Back(unittest.TestCase):
                     else p.upgrade_answer()) as s:
             p = s.popen("exec", "work", "cmd")
             self.assertEqual(p.stderr.read(1), b"x")
+            began = time.monotonic()
             time.sleep(1.5)
+            wait_for("it asks again", lambda: len(s.requests) > 3, 20)
             p.send_signal(signal.SIGTERM)
-            p.communicate(timeout=10)
-        self.assertTrue(3 < len(s.requests) < 15, len(s.requests))
+            p.communicate(timeout=60)
+        self.assertLess(len(s.requests), 10 * (time.monotonic() - began))
 
     @unittest.skipIf(harness.SANITIZED, "takes a minute")
     def test_gives_up(self):
@@ -857,10 +867,10 @@ class Back(unittest.TestCase):
                     else p.answer(503, b"{}")) as s:
             began = time.monotonic()
             p = s.popen("exec", "work", "cmd")
-            _, err = p.communicate(timeout=80)
+            _, err = p.communicate(timeout=180)
         self.assertEqual(p.returncode, 125)
         self.assertIn(b"the connection to the sandbox was lost", err)
-        self.assertTrue(55 < time.monotonic() - began < 70)
+        self.assertTrue(55 < time.monotonic() - began < 150)
 
 
 class Attach(unittest.TestCase):
@@ -948,7 +958,7 @@ class Attach(unittest.TestCase):
             p = s.popen("attach", "-n", "work", "3")
             self.assertEqual(p.stdout.read(1), b"x")
             p.send_signal(signal.SIGINT)
-            p.communicate(timeout=10)
+            p.communicate(timeout=60)
         self.assertEqual(p.returncode, -signal.SIGINT)
 
     def test_keys(self):
@@ -969,7 +979,7 @@ class Attach(unittest.TestCase):
             for keys in (b"a\x10", b"b\x10\x10", b"\x11c"):
                 os.write(ours, keys)
                 time.sleep(0.2)
-            out, err = p.communicate(timeout=10)
+            out, err = p.communicate(timeout=60)
         self.assertEqual((p.returncode, out, err), (0, b"", b""))
         self.assertEqual(termios.tcgetattr(theirs), before)
         # One row less and back: programs draw their screen then.
@@ -1069,7 +1079,7 @@ class Usage(unittest.TestCase):
                     p.send_signal(end)
                 while b"\x1b[?1049l" not in got:
                     got += os.read(ours, 4096)
-                self.assertEqual(p.wait(10), 0)
+                self.assertEqual(p.wait(60), 0)
             last = got.split(b"q quits")[2]
             self.assertIn(b"busy?", last)
             self.assertNotIn(b"idle", last)  # the terminal has no room for it
@@ -1271,7 +1281,7 @@ class BrokenRules(unittest.TestCase):
                 with self.subTest(name):
                     with Server(process(body)) as s:
                         p = s.popen("run", "cmd", stdout=w)
-                        _, err = p.communicate(timeout=20)
+                        _, err = p.communicate(timeout=60)
                     self.assertEqual(p.returncode, 125)
                     self.assertIn(b"protocol", err)
             finally:
@@ -1314,7 +1324,7 @@ class BrokenRules(unittest.TestCase):
                 p = s.popen("exec", "work", "cmd")
                 p.stdin.write(b"abcdef")
                 p.stdin.flush()
-                _, err = p.communicate(timeout=20)
+                _, err = p.communicate(timeout=60)
                 self.assertEqual(p.returncode, 125)
                 self.assertIn(b"protocol", err)
 
@@ -1424,7 +1434,7 @@ class Images(unittest.TestCase):
             pid = int(wait_for("the builder", lambda: harness.read(
                 s.dir + "/pid", " ").strip(), 10))
             p.send_signal(signal.SIGINT)
-            _, err = p.communicate(timeout=10)
+            _, err = p.communicate(timeout=60)
             self.assertEqual(p.returncode, 130)
             self.assertTrue(err.endswith(b"carrel: interrupted\n"), err)
             self.assertFalse(os.path.exists(f"/proc/{pid}"))

@@ -123,7 +123,7 @@ class Copy(Case):
                 p.stdin.flush()
                 time.sleep(0.1)
             p.stdin.close()
-            self.assertEqual(p.wait(20), 0)
+            self.assertEqual(p.wait(60), 0)
             p.stdout.close()
             seen = b""
             with contextlib.suppress(OSError):

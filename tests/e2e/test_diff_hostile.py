@@ -171,7 +171,7 @@ class Records(Case):
         self.assertLess(wrote[0], 16 << 20)
         # It ends with its client.
         s.close()
-        self.assertTrue(stop.wait(20))
+        self.assertTrue(stop.wait(60))
         harness.wait_for("its snapshot to go", lambda: not self.w.snapshots)
 
     def test_only_so_many(self):

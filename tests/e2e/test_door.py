@@ -329,11 +329,20 @@ class Inside(harness.Case):
         self.assertEqual(p.out, "644 0\n" * 3)
 
     def test_a_fork_is_as_before(self):
-        box = self.i.create(rules=self.RULES)
-        script = f"md5sum {self.ANCHOR} {self.BUNDLE} /etc/resolv.conf"
-        fork = self.i.api("POST", f"/v1/sandboxes/{box}/fork", {}).json
-        fork = fork["sandboxes"][0]["id"]
-        self.assertEqual(self.i.sh(fork, script).out, self.i.sh(box, script).out)
+        def files(box):
+            return self.i.cli("exec", box, "--", "md5sum", self.ANCHOR, self.BUNDLE,
+                              "/etc/resolv.conf", check=0).out
+
+        def fork():
+            r = self.i.api("POST", f"/v1/sandboxes/{box}/fork", {})
+            return r.json["sandboxes"][0]["id"]
+        box = self.i.create(rules=self.RULES, sudo=True)
+        before = files(box)
+        self.assertEqual(files(fork()), before)
+        # What the sandbox has broken since is whole again.
+        self.i.cli("exec", box, "--", "sudo", "sh", "-c",
+                   f"rm {self.ANCHOR}; echo broken > /etc/resolv.conf", check=0)
+        self.assertEqual(files(fork()), before)
 
 
 class Squatter(harness.Case):

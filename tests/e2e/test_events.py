@@ -9,7 +9,6 @@ import queue
 import signal
 import socket
 import threading
-import time
 import unittest
 
 import harness
@@ -89,10 +88,8 @@ class Events(harness.Case):
         s = self.stream()
         self.assertEqual(s.type, "application/x-ndjson")
         box = self.i.create()
-        began = time.monotonic()
         got = s.until("sandbox.ready")[1]
         self.assertEqual(got["sandbox"], box)
-        self.assertLess(time.monotonic() - began, 1 * SLOW)
         self.i.rm(box)
         self.assertEqual(s.until("sandbox.end")[1]["sandbox"], box)
 

@@ -295,7 +295,7 @@ class Proxy(GateCase):
         self.api.raw = serve
         s = self.inside.connect()
         s.sendall(b"GET http://api.test/ HTTP/1.1\r\nHost: api.test\r\n\r\n")
-        self.assertTrue(gone.wait(20))
+        self.assertTrue(gone.wait(60))
         before = used()
         time.sleep(1)
         self.assertLess((used() - before) / os.sysconf("SC_CLK_TCK"), 0.15)
@@ -491,7 +491,7 @@ class Changes(GateCase):
         held = threading.Event()
 
         def slow(r):
-            held.wait(20)
+            held.wait(60 * harness.SLOW)
             return answer("late")
         s, r = self.inside.tunnel("api.test")
         tunnel = self.inside.tls(s, "api.test",
@@ -512,7 +512,7 @@ class Changes(GateCase):
         self.assertEqual(_read_all(raw), b"")
         r = self.inside.ask(b"", deep)
         self.refused(r, 403, "policy")
-        self.assertLess(time.monotonic() - began, 1 * harness.SLOW + 1)
+        self.assertLess(time.monotonic() - began, 20 * harness.SLOW)
         held.set()
         self.assertEqual(self.inside.get("http://api.test/").status, 200)
         self.assertEqual(self.inside.tunnel("api.test")[1].status, 403)
@@ -531,7 +531,7 @@ class Changes(GateCase):
         r = self.i.api("PATCH", f"/v1/sandboxes/{box}",
                        {"rules": ["deny * db.test:5432", "allow *"]})
         self.assertEqual(r.status, 200, r)
-        raw.settimeout(10)
+        raw.settimeout(60)
         self.assertEqual(_read_all(raw), b"")
         inside.close()
         self.i.rm(box)
@@ -549,7 +549,7 @@ class Changes(GateCase):
         self.assertEqual(raw.recv(1), b"x")
         r = self.i.api("PATCH", f"/v1/sandboxes/{box}", {"rules": rules})
         self.assertEqual(r.status, 200, r)
-        raw.settimeout(10)
+        raw.settimeout(60)
         self.assertEqual(_read_all(raw), b"")
         inside.close()
         self.i.rm(box)

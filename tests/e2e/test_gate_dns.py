@@ -267,7 +267,7 @@ class Change(Case):
             self.assertEqual(s.recv(100), b"")
         except ConnectionResetError:
             pass
-        self.assertLess(time.monotonic() - began, 4 * SLOW)
+        self.assertLess(time.monotonic() - began, 15 * SLOW)
 
     def test_hot(self):
         """G14: what was allowed when it was opened ends when it is not."""

@@ -35,8 +35,7 @@ class Gate:
     def __init__(self, **conf):
         self.dir = f"/tmp/g{secrets.token_hex(3)}"
         os.mkdir(self.dir, 0o755)
-        subprocess.run([os.path.join(harness.TOP, "packaging/users.sh")],
-                       check=True)
+        harness.make_users()
         self.files = f"{self.dir}/state/gate"
         self.sock = f"{self.dir}/run/roles/gate.sock"
         self.conf = {"state_dir": f"{self.dir}/state", "user": "carrel",

@@ -5,7 +5,7 @@ import time
 import unittest
 
 import harness
-from harness import SLOW, wait_for
+from harness import SLOW, wait_for, within
 
 # `sh` that forks without end, ignoring what can be ignored.
 BOMB = "trap '' TERM INT HUP; b() { b | b & }; b; while :; do b; done"
@@ -31,29 +31,39 @@ class Ending(harness.Case):
         return took
 
     def test_rm_of_an_idle_one(self):
-        times = []
-        for _ in range(5):
+        def one():
             box = self.i.create()
-            times.append(self.timed(lambda: self.i.rm(box)))
-        self.assertLess(sorted(times)[2], LIMIT * SLOW)
+            return self.timed(lambda: self.i.rm(box))
+        within(LIMIT, lambda: sorted(one() for _ in range(5))[2])
 
     def test_rm_of_a_fork_bomb(self):
-        box, = self.bomb()
-        self.assertLess(self.timed(lambda: self.i.rm(box)), LIMIT * SLOW)
+        def one():
+            box, = self.bomb()
+            return self.timed(lambda: self.i.rm(box))
+        within(LIMIT, one)
 
     def test_kill_switch_over_fork_bombs(self):
-        self.bomb(2)
-        for _ in range(3):
-            self.i.create()
-        took = self.timed(lambda: self.i.api("DELETE", "/v1/sandboxes?all=true"))
-        self.assertLess(took, LIMIT * SLOW)
-        self.assertEqual(self.i.ids(), [])
+        def one():
+            self.bomb(2)
+            for _ in range(3):
+                self.i.create()
+            took = self.timed(lambda: self.i.api("DELETE",
+                                                 "/v1/sandboxes?all=true"))
+            self.assertEqual(self.i.ids(), [])
+            return took
+        within(LIMIT, one)
 
     def test_stopped_processes_die_too(self):
-        box = self.i.create()
-        self.i.cli("exec", "-d", box, "--", "sh", "-c", "kill -STOP $$", check=0)
-        time.sleep(0.2)
-        self.assertLess(self.timed(lambda: self.i.rm(box)), LIMIT * SLOW)
+        def one():
+            box = self.i.create()
+            self.i.cli("exec", "-d", box, "--", "sh", "-c", "kill -STOP $$",
+                       check=0)
+            wait_for("it is stopped", lambda: [
+                p for p in self.i.box_pids()
+                if "State:\tT" in harness.read(f"/proc/{p}/status", " ")],
+                20 * SLOW)
+            return self.timed(lambda: self.i.rm(box))
+        within(LIMIT, one)
 
     def test_exec_ends_with_its_sandbox(self):
         box = self.i.create()
@@ -66,13 +76,15 @@ class Ending(harness.Case):
 
 class Timeout(harness.Case):
     def test_timeout(self):
-        began = time.monotonic()
-        box = self.i.create(timeout=1)
-        wait_for("its end", lambda: box not in self.i.ids(), 5 * SLOW)
-        wait_for("its processes' end", lambda: not self.i.box_pids(), 1 * SLOW)
-        took = time.monotonic() - began
-        self.assertGreaterEqual(took, 1.0)
-        self.assertLess(took, 1.0 + (LIMIT + 0.1) * SLOW)
+        def one():
+            began = time.monotonic()
+            box = self.i.create(timeout=1)
+            wait_for("its end", lambda: box not in self.i.ids(), 5 * SLOW)
+            wait_for("its processes' end", lambda: not self.i.box_pids(), 1 * SLOW)
+            took = time.monotonic() - began
+            self.assertGreaterEqual(took, 1.0)
+            return took - 1.0
+        within(LIMIT + 0.1, one)
 
     def test_timeout_of_a_busy_one(self):
         box = self.i.create(timeout=2, pids=200)
@@ -81,19 +93,17 @@ class Timeout(harness.Case):
         self.assertEqual(self.i.box_pids(), [])
 
     def test_timeout_of_a_run(self):
-        began = time.monotonic()
-        p = self.i.cli("run", "--timeout", "1s", "--", "sleep", "1000", timeout=10)
+        p = self.i.cli("run", "--timeout", "1s", "--", "sleep", "1000")
         self.assertNotEqual(p.returncode, 0)
-        self.assertLess(time.monotonic() - began, 2 * SLOW)
         self.assertTrue(p.err, "it says why")
 
     def test_timeout_holds_over_a_restart(self):
-        box = self.i.create(timeout=3)
-        began = time.monotonic()
+        box = self.i.create(timeout=10)
+        left = self.i.api("GET", f"/v1/sandboxes/{box}").json["expires_at"]
         self.i.restart()
-        self.assertIn(box, self.i.ids())
-        wait_for("its end", lambda: box not in self.i.ids(), 6 * SLOW)
-        self.assertLess(time.monotonic() - began, 4 * SLOW)
+        self.assertEqual(left, self.i.api(
+            "GET", f"/v1/sandboxes/{box}").json["expires_at"])
+        wait_for("its end", lambda: box not in self.i.ids(), 20 * SLOW)
 
     def test_timeout_while_the_daemon_is_down(self):
         box = self.i.create(timeout=1)
@@ -148,22 +158,20 @@ class Limits(harness.Case):
         began = time.monotonic()
         box = self.i.create(**{"idle-timeout": 1})
         self.assertEqual(self.ended(box, 5), "idle for 1 s")
-        took = time.monotonic() - began
-        self.assertGreater(took, 0.9)
-        self.assertLess(took, 1.6 * SLOW)
+        self.assertGreater(time.monotonic() - began, 0.9)
 
     def test_idle_means_nobody_and_nothing(self):
-        worker = self.i.create(**{"idle-timeout": 1})
+        worker = self.i.create(**{"idle-timeout": 4})
         self.i.cli("exec", "-d", worker, "--", "sh", "-c", self.BUSY, check=0)
-        visited = self.i.create(**{"idle-timeout": 1})
+        visited = self.i.create(**{"idle-timeout": 4})
         client = self.i.exec_wire(visited)
-        sleeper = self.i.create(**{"idle-timeout": 1})
+        sleeper = self.i.create(**{"idle-timeout": 4})
         self.i.cli("exec", "-d", sleeper, "--", "sleep", "100", check=0)
-        self.assertEqual(self.ended(sleeper, 5), "idle for 1 s")
-        time.sleep(1.5)
+        self.assertEqual(self.ended(sleeper, 20), "idle for 4 s")
+        time.sleep(5)
         self.assertEqual(sorted(self.i.ids()), sorted([worker, visited]))
         client.close()
-        self.assertEqual(self.ended(visited, 5), "idle for 1 s")
+        self.assertEqual(self.ended(visited, 20), "idle for 4 s")
         self.i.rm(worker)
 
     def test_output_limit(self):
@@ -179,11 +187,10 @@ class Limits(harness.Case):
         self.assertGreater(self.usage(box)["output_bytes"], 1 << 20)
 
     def test_a_run_has_them_too(self):
-        p = self.i.cli("run", "--cpu-budget", "300ms", "--", "sh", "-c", self.BUSY,
-                       timeout=10)
+        p = self.i.cli("run", "--cpu-budget", "300ms", "--", "sh", "-c", self.BUSY)
         self.assertNotEqual(p.returncode, 0)
         self.assertIn("cpu budget of 0.3 s used", p.err)
-        p = self.i.cli("run", "--output-limit", "64K", "--", "yes", timeout=10)
+        p = self.i.cli("run", "--output-limit", "64K", "--", "yes")
         self.assertIn("output limit", p.err)
         self.assertEqual(self.i.ids(), [])
 

@@ -167,15 +167,31 @@ class Content(harness.Case):
             self.assertEqual(stat.S_IMODE(os.stat(path).st_mode) & 0o027, 0, path)
 
     def test_refusals_are_bounded(self):
-        """A crowd without a key does not fill the disk."""
-        before = len(settled(self.i))
-        conn = harness.UnixHTTP(self.i.sock, 60)
-        for _ in range(300):
-            conn.request("GET", "/v1/sandboxes",
-                         headers={"Authorization": "Basic x"})
-            conn.getresponse().read()
-        conn.close()
-        self.assertLess(len(settled(self.i)) - before, 60)
+        """A crowd without a right does not fill the disk: 20 are written, and
+        two more each second; the next one tells how many were not."""
+        key = self.i.api("POST", "/v1/keys", {"name": "reader", "scope": "read"})
+
+        def refused():
+            return self.i.api("POST", "/v1/sandboxes", {}, {
+                "Authorization": f"Bearer {key.json['key']}"}).status
+
+        def written():
+            return [e["data"] for e in settled(self.i)[before:]
+                    if e["type"] == "api.call" and e["data"]["status"] == 403]
+        before, began = len(settled(self.i)), time.monotonic()
+        self.assertEqual({refused() for _ in range(300)}, {403})
+        self.assertGreaterEqual(len(written()), 20)
+        self.assertLess(len(written()), 22 + 2 * (time.monotonic() - began))
+        more = []
+
+        def one_more():
+            more.append(refused())
+            had.append(len(written()))
+            return had[-1] > had[-2]
+        had = [len(written())]
+        wait_for("one more is written", one_more, 10 * SLOW, 1)
+        self.assertEqual(sum(1 + e.get("left_out", 0) for e in written()),
+                         300 + len(more))
 
 
 class Reads(harness.Case):
@@ -291,16 +307,20 @@ class Deaths(harness.Case):
         rounds = 12 if harness.SANITIZED else 30
         kinds = (["carrel-scribe"], ["carrel-api"],
                  ["carrel-scribe", "carrel-api"], ["carrel-api", "carrel-scribe"])
-        for n in range(rounds):
-            time.sleep(random.uniform(0.02, 0.3))
-            for role in kinds[n % len(kinds)]:
-                with contextlib.suppress(KeyError, ProcessLookupError):
-                    self.i.kill_role(role)
-        stop.set()
-        for t in threads:
-            t.join(60 * SLOW)
+        try:
+            for n in range(rounds):
+                had = len(made)
+                wait_for(f"a sandbox after {n} kills",
+                         lambda: len(made) > had, 60 * SLOW)
+                time.sleep(random.uniform(0, 0.1))
+                for role in kinds[n % len(kinds)]:
+                    with contextlib.suppress(KeyError, ProcessLookupError):
+                        self.i.kill_role(role)
+        finally:
+            stop.set()
+            for t in threads:
+                t.join(60 * SLOW)
         self.i.wait_ready()
-        self.assertGreater(len(made), rounds)
         self.check(made, removed)
 
     @harness.container_only("it needs dozens of sandboxes within seconds")
@@ -410,6 +430,7 @@ class CommandLine(harness.Case):
             box = self.i.create()
             line = p.stdout.readline().decode()
             while box[:12] not in line:
+                self.assertTrue(line, "the stream has ended")
                 line = p.stdout.readline().decode()
             self.assertEqual(line.split()[1], "sandbox.create")
             # It goes on over a restart of the daemon, and misses nothing.

@@ -20,7 +20,7 @@ SPEC = {"tier": "microvm", "memory": "64M", "disk": "64M"}
 AGENT, CONTROL, DOOR = ("/d/vport0p%d" % n for n in (1, 2, 3))
 # Who serves its ports goes, the ports are free.
 TAKE = "/busybox killall -9 real-init; /busybox sleep 0.2\n"
-ANSWER = 5 * SLOW      # of others, meanwhile
+ANSWER = 20 * SLOW     # of others, meanwhile
 SILENCE = int(15 * SLOW)
 GROWTH = 24 << 20        # of all our processes together
 

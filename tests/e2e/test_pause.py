@@ -7,6 +7,7 @@ import glob
 import json
 import os
 import random
+import re
 import signal
 import socket
 import struct
@@ -326,7 +327,7 @@ class WithoutWarden(Asking, harness.unittest.TestCase):
         self.assertEqual(bad.status, 400, bad)
 
     def test_a_timeout_goes_on(self):
-        box = self.i.create(timeout=1)
+        box = self.i.create(timeout=4)
         self.pause(box)
         wait_for("its end", lambda: self.state(box) == "ended", 10 * SLOW)
 
@@ -614,23 +615,38 @@ class Real(Asking, harness.Case):
             "GET", f"/v1/sandboxes/{box}/ports/8080/").status == 200, 20 * SLOW)
         return box
 
+    @staticmethod
+    def stop_helper(pid):
+        """Stops a helper of the warden that waits for its dismissal. False for
+        every other process, and for one that ended before it was stopped."""
+        def state():
+            return harness.read(f"/proc/{pid}/stat", "").rpartition(")")[2][1:2]
+        with contextlib.suppress(OSError):
+            status = harness.read(f"/proc/{pid}/status")
+            # A sandbox' first process has a number in there as well.
+            if "carrel-warden" not in status or \
+                    len(re.search("NSpid:(.*)", status)[1].split()) > 1 or \
+                    os.readlink(f"/proc/{pid}/ns/user") == \
+                    os.readlink("/proc/self/ns/user") or \
+                    harness.read(f"/proc/{pid}/syscall").split()[0] != "0":
+                return False
+            os.kill(int(pid), signal.SIGSTOP)
+            wait_for("it stops or ends", lambda: state() in ("T", "Z", ""),
+                     20 * SLOW)
+            return state() == "T"
+        return False
+
     def stopped_helper(self):
         """A sandbox, and a process of the warden's that helped to make it: it
         has nothing left to do, and was stopped before it could end."""
         warden = self.i.pids()["carrel-warden"][0]
-        host = os.readlink("/proc/self/ns/user")
-        for _ in range(100):
+        until = time.monotonic() + 60 * SLOW
+        while time.monotonic() < until:
             box = later(self.i.create)
             while box.is_alive():
                 for pid in harness.read(
                         f"/proc/{warden}/task/{warden}/children", "").split():
-                    with contextlib.suppress(OSError):
-                        stat = harness.read(f"/proc/{pid}/stat", "")
-                        if stat.rpartition(")")[2][1:2] != "S" or \
-                                os.readlink(f"/proc/{pid}/ns/user") == host or \
-                                "carrel-warden" not in stat:
-                            continue
-                        os.kill(int(pid), signal.SIGSTOP)
+                    if self.stop_helper(pid):
                         return box.get(), int(pid)
             self.i.rm(box.get())
         self.fail("no helper was seen")

@@ -10,7 +10,6 @@ import signal
 import socket
 import struct
 import textwrap
-import time
 
 import harness
 import tcp
@@ -164,11 +163,9 @@ class Ports(harness.Case):
         self.assertEqual(self.call(8080, "/").status, 200)
 
     def test_nothing_there(self):
-        began = time.monotonic()
         r = self.call(8080, "/")
         self.assertEqual((r.status, r.json["error"]), (502, "nothing_listens"))
         self.assertIn("nothing listens on port 8080", r.json["message"])
-        self.assertLess(time.monotonic() - began, 2 * SLOW)
 
     def test_neighbours_and_the_host(self):
         """A port of a sandbox is that sandbox's, and never the host's."""

@@ -48,8 +48,7 @@ class Scribe:
     def __init__(self, **conf):
         self.dir = f"/tmp/s{secrets.token_hex(3)}"
         os.mkdir(self.dir, 0o755)
-        subprocess.run([os.path.join(harness.TOP, "packaging/users.sh")],
-                       check=True)
+        harness.make_users()
         self.audit = f"{self.dir}/state/audit"
         self.conf = {"state_dir": f"{self.dir}/state",
                      "run_dir": f"{self.dir}/run", **conf}

@@ -316,11 +316,11 @@ class Commands(Case):
         self.assertEqual((r.exit_code, r.signal), (137, 9))
 
     def test_timeout(self):
-        r = self.box.run("echo begun; sleep 60", timeout=0.5)
+        r = self.box.run("echo begun; sleep 600", timeout=3 * SLOW)
         self.assertTrue(r.timed_out)
         self.assertEqual((r.stdout, r.ok), ("begun\n", False))
         seen = []
-        r = self.box.run("echo begun; sleep 60", timeout=0.5,
+        r = self.box.run("echo begun; sleep 600", timeout=3 * SLOW,
                          on_stdout=seen.append)
         self.assertEqual((r.timed_out, seen), (True, ["begun\n"]))
 

@@ -221,7 +221,7 @@ class Rollback(Case):
                          lambda: (op, self.box) in self.w.seen)
         self.a.kill()
         self.w.silent.clear()
-        t.join(20)
+        t.join(60)
         self.a.start()
 
     def test_killed_before_the_kill(self):
@@ -245,7 +245,7 @@ class Rollback(Case):
             self.w.silent.clear()
             self.w.crash()
             self.w.listen()
-            t.join(20)
+            t.join(60)
             harness.wait_for("it rests", lambda: self.show()["state"] in
                              ("suspended", "running"))
             if op == KILL:
@@ -264,8 +264,8 @@ class Rollback(Case):
         self.w.silent.clear()
         self.w.crash()
         self.w.listen()
-        t.join(20)
-        r.join(20)
+        t.join(60)
+        r.join(60)
         self.get("/v1/sandboxes/work", 404)
         self.assertEqual(self.names(), ["before"])
 
@@ -354,7 +354,7 @@ class Forks(Case):
         harness.wait_for("both are asked for", lambda: 2 == sum(
             op == LAUNCH for op, _ in self.w.seen))
         self.a.kill()
-        t.join(20)
+        t.join(60)
         self.w.silent.clear()
         self.a.start()
         self.only(self.box)
@@ -589,7 +589,7 @@ class Suspend(Case):
                          lambda: (op, self.box) in self.w.seen)
         self.a.kill()
         self.w.silent.clear()
-        t.join(20)
+        t.join(60)
         self.a.start()
 
     def test_killed_at_the_snapshot(self):

@@ -268,17 +268,19 @@ class Limits(unittest.TestCase):
             t = threading.Thread(target=self.quietly,
                                  args=(method, path, body))
             t.start()
-            wait_for("the warden was asked",
-                     lambda: op in [o for o, _ in w.seen], 10 * SLOW)
+            volume = wait_for("the warden was asked", lambda: [
+                id for o, id in w.seen if o == op], 10 * SLOW)[0]
             if op == VOLUME_NEW:
-                w.volumes[w.seen[-1][1]] = 1  # it did, before we died
+                w.volumes[volume] = 1  # it did, before we died
             self.a.kill()
             t.join()
             w.silent = set()
             self.a.start()
+            # Before the next one: its end is not that of another.
+            wait_for("it is not in the pool", lambda: volume not in w.volumes,
+                     10 * SLOW)
         self.assertEqual(self.states(), {})
-        wait_for("the pool is empty", lambda: not self.a.warden.volumes,
-                 10 * SLOW)
+        self.assertEqual(w.volumes, {})
 
     def quietly(self, method, path, body):
         with contextlib.suppress(OSError, http.client.HTTPException):

@@ -1310,7 +1310,7 @@ def lie(r, action):
 
         def degraded():
             return a.api("GET", f"/v1/sandboxes/{box}").json["degraded"]
-        deadline = time.monotonic() + 3 * SLOW
+        deadline = time.monotonic() + 20 * SLOW
         while not degraded() and time.monotonic() < deadline:
             time.sleep(0.02)
         check(degraded(), "it was believed")

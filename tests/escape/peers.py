@@ -713,4 +713,5 @@ def main():
 
 if __name__ == "__main__":
     attack.own_network()
+    harness.hide_installed()
     main()

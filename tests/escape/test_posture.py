@@ -345,6 +345,7 @@ if __name__ == "__main__":
     import sys
     attack.own_network()
     if sys.argv[1:] == ["--show"]:
+        harness.hide_installed()
         with harness.Instance(pool_size="512M") as one:
             print("\n".join(take(one)))
     else:

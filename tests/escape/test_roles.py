@@ -372,6 +372,7 @@ if __name__ == "__main__":
     import sys
     attack.own_network()
     if sys.argv[1:] == ["--show"]:
+        harness.hide_installed()
         try:
             Roles.setUpClass()
             print("\n".join(Roles.lines))

@@ -63,8 +63,18 @@ static struct result start(uint32_t channel, uint32_t flags, const char *tag,
 /* What comes within a short while on this one channel. */
 static void listen_a_while(struct result *r, bool ack)
 {
-	while (!r->ended && client_next(&c, 200) == 1)
+	while (!r->ended && client_next(&c, SILENCE_MS) == 1)
 		client_note(&c, r, ack);
+}
+
+/* Until the process has ended. */
+static void wait_gone(uint32_t pid)
+{
+	struct result r = client_sh(
+		&c, 0, "", "while kill -0 %u 2>&-; do sleep 0.02; done", pid);
+
+	CHECK(!r.broken);
+	result_done(&r);
 }
 
 static bool failed(uint32_t channel, int code, const char *text)
@@ -154,14 +164,13 @@ static void test_gap(void)
 	r = start(1, 0, "writer", command);
 	r.line = LINE;
 	number = r.about.number;
-	listen_a_while(&r, false);
-	CHECK(r.end[0] == WIRE_WINDOW && !r.ended && !r.broken);
+	CHECK(client_stops_at(&c, &r, WIRE_WINDOW));
 	detach(1, 1);
 	late.end[0] = OFFSET_NOW;
 	attach_as(2, 0, "writer", &late);
-	listen_a_while(&late, false);
-	CHECK(late.about.number == number && !late.about.pty && !late.ended);
-	CHECK(late.gaps == 1 && late.end[0] == 2 * WIRE_WINDOW && !late.broken);
+	CHECK(client_stops_at(&c, &late, 2 * WIRE_WINDOW));
+	CHECK(late.about.number == number && !late.about.pty);
+	CHECK(late.gaps == 1);
 	/* Who only had a look does not end the wait for the lost one. */
 	detach(2, 0);
 	usleep(100000);
@@ -171,9 +180,9 @@ static void test_gap(void)
 	r = start(1, 0, NULL, command);
 	r.line = LINE;
 	number = r.about.number;
-	listen_a_while(&r, false);
+	CHECK(client_stops_at(&c, &r, WIRE_WINDOW));
 	detach(1, 0);
-	usleep(100000);
+	wait_gone(r.about.pid);
 	attach_to_end(number, &r);
 	CHECK(!r.broken && r.gaps == 1 && r.end[0] == TOTAL);
 	/* From the beginning: the last window of it is there. */
@@ -197,13 +206,26 @@ static void test_gap(void)
 	CHECK(late.gaps == 1 && late.end[0] == TOTAL && late.eof[1]);
 }
 
-/* Frames of two channels, to each its own; `slow` does not acknowledge. */
-static void pump(struct result *fast, struct result *slow, int timeout_ms)
+/*
+ * The next frame of two channels, to each its own; `slow` does not acknowledge.
+ * Whether one came.
+ */
+static bool pump(struct result *fast, struct result *slow, int timeout_ms)
 {
-	while (!(fast->ended && slow->ended) &&
-	       client_next(&c, timeout_ms) == 1)
-		client_note(&c, c.f.channel == 1 ? fast : slow,
-			    c.f.channel == 1);
+	if (client_next(&c, timeout_ms) != 1)
+		return false;
+	client_note(&c, c.f.channel == 1 ? fast : slow, c.f.channel == 1);
+	return true;
+}
+
+/* Until both have this much, and until nothing more comes. */
+static void pump_to(struct result *fast, struct result *slow, uint64_t end)
+{
+	while ((fast->end[0] < end || slow->end[0] < end) &&
+	       pump(fast, slow, REPLY_MS))
+		continue;
+	while (pump(fast, slow, SILENCE_MS))
+		continue;
 }
 
 static void test_two_readers(void)
@@ -216,17 +238,17 @@ static void test_two_readers(void)
 	fast = start(1, 0, NULL, command);
 	fast.line = LINE;
 	attach_as(2, fast.about.number, NULL, &slow);
-	pump(&fast, &slow, 200);
+	pump_to(&fast, &slow, WIRE_WINDOW);
 	/* The fast one may have been ahead, by a window at most. */
 	CHECK(slow.started && !slow.ended && !fast.ended);
 	CHECK(fast.end[0] == slow.end[0] && fast.end[0] < TOTAL);
 	client_ack(&c, 2, 1, slow.end[0] - WIRE_WINDOW + STEP);
-	pump(&fast, &slow, 200);
+	pump_to(&fast, &slow, slow.end[0] + STEP);
 	CHECK(fast.end[0] == slow.end[0] && !fast.ended);
 	/* The slow one leaves: nothing holds the other. */
 	detach(2, 0);
-	slow.ended = true;
-	pump(&fast, &slow, REPLY_MS);
+	while (!fast.ended && pump(&fast, &slow, REPLY_MS))
+		continue;
 	CHECK(fast.end[0] == TOTAL && fast.ended && !fast.broken);
 	CHECK(!slow.broken);
 }
@@ -293,6 +315,27 @@ static void test_mute(void)
 	result_done(&r);
 }
 
+/*
+ * Another client's look at a process, on channel 2: at once, or again until the
+ * process has written on and left `gaps`.
+ */
+static void look_on(uint32_t number, struct result *other, unsigned gaps)
+{
+	uint64_t until = clock_boot_ms() + REPLY_MS;
+
+	do {
+		*other = (struct result){ .line = LINE };
+		attach_as(2, number, NULL, other);
+		wait_started(other);
+		while (other->end[0] < WIRE_WINDOW &&
+		       client_next(&c, REPLY_MS) == 1)
+			client_note(&c, other, false);
+		listen_a_while(other, false);
+		detach(2, 0);
+		usleep(100000); /* it writes on, if nobody is awaited */
+	} while (other->gaps < gaps && clock_boot_ms() < until);
+}
+
 /* A client that leaves its channel to somebody who waits for the exit. */
 static void test_watch(void)
 {
@@ -300,16 +343,11 @@ static void test_watch(void)
 	unsigned i;
 
 	for (i = 0; i < 2; i++) {
-		listen_a_while(&r, false); /* up to the window */
+		CHECK(client_stops_at(&c, &r, WIRE_WINDOW));
 		detach(1, DETACH_WATCH | (i ? 0 : DETACH_LOST));
-		other = (struct result){ .line = LINE };
-		usleep(300000); /* it writes on, if nobody is awaited */
-		attach_as(2, r.about.number, NULL, &other);
-		wait_started(&other);
-		listen_a_while(&other, false);
+		look_on(r.about.number, &other, i);
 		CHECK(other.started && other.gaps == i);
 		CHECK(other.end[0] >= WIRE_WINDOW && !other.broken);
-		detach(2, 0);
 		client_signal(&c, 1, SIGKILL);
 		client_wait(&c, &r);
 		CHECK(r.ended && r.exit.code == SIGKILL && !r.broken);
@@ -506,6 +544,7 @@ static void test_builtin(void)
 	/* One that would not end by itself. */
 	s.argv = (const char *[]){ "file.watch", "/tmp", NULL };
 	client_spawn(&c, 5, &s);
+	wait_started(&r);
 	listen_a_while(&r, true);
 	CHECK(r.started && !r.ended);
 	pid = r.about.pid;
@@ -514,10 +553,7 @@ static void test_builtin(void)
 	CHECK_STR(buf_data(&r.out[0]), "runs\n");
 	result_done(&r);
 	detach(5, 1);
-	usleep(100000);
-	r = client_sh(&c, 0, "", "kill -0 %u 2>&-", pid);
-	CHECK(r.exit.code == 1 && !r.broken);
-	result_done(&r);
+	wait_gone(pid);
 	CHECK(attach_fails(0, "x", 0, ESRCH, "x"));
 }
 
@@ -568,7 +604,7 @@ static void test_hostile(void)
 			client_note(&c, &other, true);
 		client_frame(&c, wrong[i].type, wrong[i].channel,
 			     wrong[i].bytes, wrong[i].n);
-		left = client_next(&c, 2000);
+		left = client_next(&c, REPLY_MS);
 		if (left != 0)
 			printf("# %s: %d\n", wrong[i].what, left);
 		CHECK(left == 0 && other.end[0] == 3 && !other.broken);
@@ -634,7 +670,8 @@ static unsigned unanswered(unsigned questions)
 			usleep(20000);
 			continue;
 		}
-		if (poll(&p, 1, 500) <= 0 || buf_read(&c.in, c.fd, 1000) <= 0)
+		if (poll(&p, 1, REPLY_MS) <= 0 ||
+		    buf_read(&c.in, c.fd, 1000) <= 0)
 			break;
 		while (left > 0 && frame_get(&c.in, &c.f) == 1) {
 			buf_eat(&c.in, FRAME_HEAD + c.f.len);
@@ -679,7 +716,7 @@ static void test_second_hello(void)
 	CHECK(write(c.fd, "\xff\xff\xff\xffwi", 6) == 6);
 	usleep(20000);
 	CHECK(write(c.fd, "\xff\xff\xff\xffwire", 8) == 8);
-	CHECK(client_next(&c, 2000) == 0);
+	CHECK(client_next(&c, REPLY_MS) == 0);
 	reconnect();
 }
 

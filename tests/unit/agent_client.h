@@ -15,7 +15,11 @@
 #include "wire/frame.h"
 #include "wire/pack.h"
 
-enum { REPLY_MS = 10000 };
+enum {
+	REPLY_MS =
+		30000, /* an answer comes at last, however busy the host is */
+	SILENCE_MS = 200, /* how long we look whether nothing more comes */
+};
 
 struct client {
 	int fd;
@@ -239,6 +243,20 @@ static void client_wait(struct client *c, struct result *r)
 		}
 		client_note(c, r, true);
 	}
+}
+
+/*
+ * Whether output that nobody acknowledges comes up to this offset, and then no
+ * more.
+ */
+static bool client_stops_at(struct client *c, struct result *r, uint64_t end)
+{
+	while ((!r->started || r->end[0] < end) &&
+	       client_next(c, REPLY_MS) == 1)
+		client_note(c, r, false);
+	while (client_next(c, SILENCE_MS) == 1)
+		client_note(c, r, false);
+	return r->end[0] == end && !r->ended && !r->broken;
 }
 
 static void result_done(struct result *r)

@@ -199,13 +199,9 @@ static void test_slow_reader(void)
 	struct result r = { .quiet = true };
 
 	client_spawn(&c, 6, &s);
-	while (client_next(&c, 200) == 1)
-		client_note(&c, &r, false);
-	CHECK(r.end[0] == WIRE_WINDOW && !r.ended && !r.broken);
+	CHECK(client_stops_at(&c, &r, WIRE_WINDOW));
 	client_ack(&c, 6, 1, 100000);
-	while (client_next(&c, 200) == 1)
-		client_note(&c, &r, false);
-	CHECK(r.end[0] == WIRE_WINDOW + 100000 && !r.ended);
+	CHECK(client_stops_at(&c, &r, WIRE_WINDOW + 100000));
 	client_ack(&c, 6, 1, r.end[0]);
 	client_wait(&c, &r);
 	CHECK(r.end[0] == 1000000 && r.exit.code == 4 && !r.broken);
@@ -325,11 +321,10 @@ static void test_pty(void)
 
 static void test_background(void)
 {
-	uint64_t t = clock_boot_ms();
 	struct result r = SH("(while :; do echo x; done; echo bad) & "
 			     "sleep 0.2; echo $! > pid; exec >&-; exit 0");
 
-	CHECK(r.ended && clock_boot_ms() - t < 5000 && !r.broken);
+	CHECK(r.ended && !r.broken);
 	result_done(&r);
 	/* It did not die of its pipe. */
 	r = SH("sleep 0.2; kill -0 $(cat pid) && echo lives; kill $(cat pid)");
@@ -491,11 +486,11 @@ static void test_connection(const struct box *b)
 
 	for (i = 0; i < ARRAY_LEN(wrong); i++) {
 		CHECK(client_open(&c, b->sock) == 1);
-		CHECK(client_next(&old, 1000) == 0); /* replaced */
+		CHECK(client_next(&old, REPLY_MS) == 0); /* replaced */
 		client_close(&old);
 		if (write(c.fd, wrong[i].bytes, wrong[i].n) < 0)
 			printf("# write failed\n");
-		CHECK(client_next(&c, 1000) == 0);
+		CHECK(client_next(&c, REPLY_MS) == 0);
 		old = c;
 	}
 	client_close(&old);
@@ -504,7 +499,7 @@ static void test_connection(const struct box *b)
 	CHECK(says(&r, "fine\n"));
 	/* A bad request is the channel's end, not the connection's. */
 	client_frame(&c, FRAME_SPAWN, 1, "bad", 3);
-	CHECK(client_next(&c, 1000) == 1 && c.f.type == FRAME_FAILED);
+	CHECK(client_next(&c, REPLY_MS) == 1 && c.f.type == FRAME_FAILED);
 	/* Its client leaves: the process waits, and goes on after a while. */
 	client_spawn(&c, 1, &s);
 	while (client_next(&c, 300) == 1)

@@ -5,7 +5,7 @@
 
 #include "check.h"
 
-enum { EVENT_MS = 5000 };
+enum { EVENT_MS = 30000 };
 
 static pid_t watcher;
 static int events_fd = -1;

@@ -26,28 +26,41 @@ static struct box box = { .gate = &gate, .id = "ibox" };
 static struct box other = { .gate = &gate, .id = "iother" };
 static struct project project = { .name = "p" };
 
-/* All of 127.0.0.0/24 is named, nothing else. */
+/*
+ * The policies: all of 127.0.0.0/24 is named, but only for this request and
+ * when nobody was asked. dial.c has to ask about the sandbox, request, host and
+ * port that it was given.
+ */
+static const struct request wanted = { .scheme = SCHEME_TCP };
+static struct dial dial;
+
+static bool was_asked;       /* of the next dial: somebody was */
+static unsigned char denied; /* 127.0.0.N is denied; 0: none */
+
+static bool is_dialled(const struct box *b, const struct request *q)
+{
+	return b == dial.box && q == dial.request;
+}
+
 bool box_names_address(const struct box *b, const struct request *q, bool asked,
 		       const char *host, const struct in6_addr *a,
 		       uint16_t port)
 {
-	(void)b;
-	(void)q;
-	(void)asked;
-	(void)host;
-	(void)port;
-	return IN6_IS_ADDR_V4MAPPED(a) && a->s6_addr[12] == 127 &&
-	       a->s6_addr[14] == 0;
+	CHECK(is_dialled(b, q) && port == dial.port && asked == dial.asked);
+	CHECK_STR(host, dial.host);
+	return q == &wanted && !asked && IN6_IS_ADDR_V4MAPPED(a) &&
+	       a->s6_addr[12] == 127 && a->s6_addr[14] == 0;
 }
 
 bool box_denies_address(const struct box *b, const struct request *q,
 			const struct in6_addr *a, struct buf *why)
 {
-	(void)b;
-	(void)q;
-	(void)a;
-	(void)why;
-	return false;
+	CHECK(is_dialled(b, q));
+	if (!denied || a->s6_addr[12] != 127 || a->s6_addr[15] != denied)
+		return false;
+	if (why)
+		buf_printf(why, "deny 127.0.0.%u", denied);
+	return true;
 }
 
 /* --- sockets --- */
@@ -222,7 +235,6 @@ static void on_dns_tcp(struct io *io, uint32_t events)
 
 /* --- who dials --- */
 
-static struct dial dial;
 static struct err ended;
 static unsigned calls;
 
@@ -263,7 +275,11 @@ static void run(uint64_t ms)
 
 static int dialled(struct box *b, const char *host, uint16_t port, bool tls)
 {
-	dial = (struct dial){ .box = b, .port = port, .tls = tls };
+	dial = (struct dial){ .box = b,
+			      .port = port,
+			      .tls = tls,
+			      .request = &wanted,
+			      .asked = was_asked };
 	snprintf(dial.host, sizeof(dial.host), "%s", host);
 	ended.code = -1;
 	calls = 0;
@@ -303,6 +319,30 @@ static void test_addresses(void)
 	CHECK(dialled(&box, "::1", port, false) == EACCES);
 	CHECK(dialled(&box, "10.0.0.1", port, false) == EACCES);
 	CHECK(dialled(&box, "169.254.169.254", 80, false) == EACCES);
+}
+
+/* The policies are asked about each address, also when it is connected to. */
+static void test_policies(void)
+{
+	CHECK(dialled(&box, "127.0.0.1", port, false) == 0);
+	CHECK(dial.named && dial_stays(&dial));
+	denied = 1;
+	CHECK(!dial_stays(&dial));
+	denied = 0;
+	dial.asked = true; /* and nobody names it then */
+	CHECK(!dial_stays(&dial));
+	dial.asked = false;
+	dial.request = NULL;
+	CHECK(!dial_stays(&dial) && arrived());
+	was_asked = true;
+	CHECK(dialled(&box, "127.0.0.1", port, false) == EACCES);
+	was_asked = false;
+	denied = 1;
+	CHECK(dialled(&box, "127.0.0.1", port, false) == EACCES);
+	CHECK(strstr(ended.msg, "deny 127.0.0.1"));
+	CHECK(dialled(&box, "one.test", port, false) == EACCES);
+	CHECK(strstr(ended.msg, "deny 127.0.0.1") && !arrived());
+	denied = 0;
 }
 
 static void test_names(void)
@@ -597,6 +637,7 @@ int main(void)
 	test_proxy_setting();
 	test_resolver_setting();
 	test_addresses();
+	test_policies();
 	test_names();
 	test_rebinding();
 	test_cancel();

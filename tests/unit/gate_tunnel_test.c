@@ -21,6 +21,8 @@
 #include "gate/scan.h"
 #include "http/tls.h"
 
+enum { PATIENCE_MS = 30000 };
+
 static struct gate gate;
 static struct project project = { .name = "p" };
 
@@ -159,7 +161,7 @@ static void run(uint64_t ms)
 static const char *hear(int fd, size_t n)
 {
 	static char got[4096];
-	uint64_t until = clock_boot_ms() + 5000;
+	uint64_t until = clock_boot_ms() + PATIENCE_MS;
 	size_t have = 0;
 
 	while (have < n && clock_boot_ms() < until) {
@@ -178,7 +180,7 @@ static const char *hear(int fd, size_t n)
 
 static bool at_end(int fd)
 {
-	uint64_t until = clock_boot_ms() + 5000;
+	uint64_t until = clock_boot_ms() + PATIENCE_MS;
 	char c;
 	ssize_t r;
 
@@ -196,7 +198,7 @@ static void say(int fd, const char *s)
 
 static bool wait_end(void)
 {
-	uint64_t until = clock_boot_ms() + 5000;
+	uint64_t until = clock_boot_ms() + PATIENCE_MS;
 
 	while (ends == 0 && clock_boot_ms() < until)
 		run(1);
@@ -243,7 +245,7 @@ static void test_slow_reader(void)
 	enum { ALL = 64 * 1024 * 1024 };
 	static char piece[64 * 1024];
 	size_t sent = 0, got = 0, bad = 0, i;
-	uint64_t until = clock_boot_ms() + 20000;
+	uint64_t until = clock_boot_ms() + PATIENCE_MS;
 	bool stalled = false;
 
 	begin("", "");
@@ -440,7 +442,7 @@ static void test_tls(void)
 	static char text[ALL];
 	struct err e = { 0 };
 	size_t got = 0, sent = 0;
-	uint64_t until = clock_boot_ms() + 10000;
+	uint64_t until = clock_boot_ms() + PATIENCE_MS;
 	int a[2], b[2], i;
 
 	pair(a);

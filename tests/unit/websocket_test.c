@@ -4,7 +4,7 @@
 #include "check.h"
 #include "http_rig.h"
 
-enum { PATIENCE_MS = 10000 };
+enum { PATIENCE_MS = 30000 };
 
 #define KEY "dGhlIHNhbXBsZSBub25jZQ=="
 #define ASK(fields) \

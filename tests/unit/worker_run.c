@@ -83,10 +83,14 @@ static void child(int sock, const char *worker, bool base)
 			       (char *)(base ? "base" : "unpack"),
 			       (char *)(base ? "1000000000" : NULL), NULL };
 	char *const env[] = { NULL };
-	int fds[FD_PASS_MAX];
+	int fds[FD_PASS_MAX], worker_fd;
 	char byte;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	/* While we may: the tree may be where only the host's root can go. */
+	worker_fd = open(worker, O_PATH | O_CLOEXEC);
+	if (worker_fd >= 0)
+		worker_fd = fcntl(worker_fd, F_DUPFD_CLOEXEC, 16);
 	if (recv_msg_fds(sock, &byte, 1, fds) != 1 || fds[1] < 0)
 		die("no descriptors from the parent");
 	if (setresgid(0, 0, 0) < 0 || setresuid(0, 0, 0) < 0)
@@ -97,7 +101,7 @@ static void child(int sock, const char *worker, bool base)
 	if (dup2(fds[0], WORKER_ROOT_FD) < 0 ||
 	    dup2(fds[1], WORKER_SHIM_FD) < 0)
 		die("place descriptors: %s", strerror(errno));
-	execve(worker, argv, env);
+	execveat(worker_fd, "", argv, env, AT_EMPTY_PATH);
 	die("start %s: %s", worker, strerror(errno));
 }
 
