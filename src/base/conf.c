@@ -85,7 +85,7 @@ static const struct key {
 	TEXT_KEY(vm_dir, "/usr/local/share/" PRODUCT "/vm"),
 	TEXT_KEY(require_microvm, ""),
 	TEXT_KEY(microvm, "auto"),
-	NUM_KEY("kvm_test_time", DURATION, kvm_test_ms, "5s"),
+	NUM_KEY("microvm_patience", NUMBER, microvm_patience, "1"),
 	TEXT_KEY(tier, "container"),
 	TEXT_KEY(models, "/etc/" PRODUCT "/models.conf"),
 	NUM_KEY("mcp_idle", DURATION, mcp_idle_ms, "1h"),

@@ -41,8 +41,8 @@ struct conf {
 	uint64_t spares;         /* sandboxes kept waiting for a create... */
 	uint64_t microvm_spares; /* ...of the other tier */
 	uint64_t microvm_silence_ms;
-	uint64_t kvm_test_ms; /* time limit of the first test boot with KVM */
-	char image[64];       /* default image */
+	uint64_t microvm_patience; /* factor of their time limits */
+	char image[64];            /* default image */
 	uint64_t cpus_milli, mem_bytes, disk_bytes, pids; /* defaults */
 	uint64_t project_disk;  /* all that a project has; 0: without end */
 	uint64_t timeout_ms;    /* default life; 0: none */

@@ -25,6 +25,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "sandbox/vm/patience.h"
 #include "warden/vm.h"
 
 enum {
@@ -35,8 +36,8 @@ enum {
 	SAID_MAX = 4096,
 };
 
-/* Time limits of the test boots, as multiples of kvm_test_time. */
-static const unsigned limits[] = { 1, 4, 12 };
+/* Time limits of the test boots; see also sandbox/vm/patience.h. */
+static const unsigned limits_s[] = { 5, 20, 60 };
 
 /* As they are kept. */
 #define YES "yes"
@@ -78,12 +79,12 @@ static void make_stamp(struct warden *w)
 
 static bool is_last(const struct kvm_probe *k)
 {
-	return k->nth + 1 >= ARRAY_LEN(limits);
+	return k->nth + 1 >= ARRAY_LEN(limits_s);
 }
 
 static uint64_t limit_ms(const struct warden *w)
 {
-	return limits[w->kvm.nth] * w->conf.kvm_test_ms;
+	return vm_patience(limits_s[w->kvm.nth] * 1000ULL);
 }
 
 static void settle(struct warden *w, bool works, const char *why)
@@ -121,7 +122,7 @@ static void take_late(struct warden *w, const char *nth)
 	struct kvm_probe *k = &w->kvm;
 	uint64_t n;
 
-	if (parse_u64(nth, ARRAY_LEN(limits) - 1, &n) < 0)
+	if (parse_u64(nth, ARRAY_LEN(limits_s) - 1, &n) < 0)
 		return;
 	k->nth = (unsigned)n;
 	k->due = !is_last(k) || is_old(k->cache_fd);
@@ -371,7 +372,7 @@ static int start_guest(struct warden *w, struct part *p, struct err *e)
 	struct vm_host host = w->vm;
 	struct kvm_probe *k = &w->kvm;
 	AUTO_CLOSE int ram_fd = memfd_create("memory", MFD_CLOEXEC);
-	const struct cgroup_limits most = vm_limits(&probe_spec);
+	const struct cgroup_limits limits = vm_limits(&probe_spec);
 	struct vm_started s = { .pid_fd = -1, .talk_fd = -1 };
 	struct vm_files f = {
 		.mode = VM_PROBE, .base_fd = -1, .disk_fd = -1, .qmp_fd = -1
@@ -385,7 +386,7 @@ static int start_guest(struct warden *w, struct part *p, struct err *e)
 	if ((p->unfinished && part_start(&w->cg, p, e) < 0) ||
 	    (p->unfinished &&
 	     part_finish(&w->cg, w->launch.proc_fd, p, e) < 0) ||
-	    cgroup_limit(&w->cg, p->slot, &most, e) < 0)
+	    cgroup_limit(&w->cg, p->slot, &limits, e) < 0)
 		return -e->code;
 	if (pipe2(words, O_CLOEXEC | O_NONBLOCK) < 0)
 		return err_sys(e, "pipe");

@@ -21,6 +21,7 @@
 #include "base/buf.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "sandbox/vm/patience.h"
 #include "sandbox/vm/qmp.h"
 #include "sandbox/vm/ram.h"
 #include "sandbox/vm/shape.h"
@@ -66,6 +67,7 @@ static int take_word(struct warden *w, struct err *e)
 
 int vms_open(struct warden *w, struct err *e)
 {
+	vm_patience_set(w->conf.microvm_patience);
 	w->vm = (struct vm_host){ .cg = &w->cg,
 				  .mnt_fd = w->host_mnt_fd,
 				  .empty_fd = -1 };

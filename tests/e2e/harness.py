@@ -469,7 +469,7 @@ class Instance:
         if TIER == "microvm":
             self.conf.update(tier=TIER, vm_dir=vm_dir())
         if MICROVM == "kvm":
-            self.conf.update(kvm_test_time="60s")
+            self.conf.update(microvm_patience=20)
         self.conf.update(conf)
         make_users()
         try:

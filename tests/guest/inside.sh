@@ -62,7 +62,7 @@ make_up_again() { (cd carrel && make up) && until_ok 120 carrel ls; }
 
 # The rest uses an image that emulation starts quickly, and KVM.
 configure_it() {
-	printf '%s\n' "image = tiny" "microvm = kvm" "kvm_test_time = 60s" \
+	printf '%s\n' "image = tiny" "microvm = kvm" "microvm_patience = 20" \
 		>>/etc/carrel/carrel.conf
 	systemctl restart carrel.service && until_ok 120 carrel ls
 }

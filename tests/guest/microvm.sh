@@ -31,7 +31,7 @@ vm_pause() {
 vm_pause_disk_only() {
 	in_vm 'echo on disk > state; sync' && carrel pause --disk-only vm &&
 		vm_state_is suspended && is "on disk" "$(in_vm 'cat state')" &&
-		! in_vm 'test -e /tmp/n'
+		! in_vm 'pidof sleep'
 }
 vm_move() {
 	carrel move vm --tier container && is "on disk" "$(in_vm 'cat state')" &&

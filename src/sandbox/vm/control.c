@@ -12,6 +12,7 @@
 #include "base/auto.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "sandbox/vm/patience.h"
 
 enum { REDIAL_MS = 3000 };
 
@@ -137,7 +138,8 @@ static int stamp(struct guest_req *q, struct err *e)
 static int ask(struct control_line *l, struct guest_req *q, uint64_t most_ms,
 	       struct err *e)
 {
-	uint64_t now = clock_boot_ms(), end = now + most_ms, wait = REDIAL_MS;
+	uint64_t now = clock_boot_ms(), end = now + vm_patience(most_ms),
+		 wait = REDIAL_MS;
 
 	q->magic = GUEST_MAGIC;
 	q->version = GUEST_VERSION;

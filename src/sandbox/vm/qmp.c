@@ -10,6 +10,7 @@
 #include "base/auto.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "sandbox/vm/patience.h"
 
 enum { TEXT_MAX = 160, COMMAND_MAX = 512, EVENTS_MAX = 256, FDSET = 9 };
 
@@ -182,8 +183,8 @@ int qmp_open(struct qmp *q, int fd, unsigned limit_ms, struct err *e)
 	char text[TEXT_MAX];
 
 	q->fd = fd;
-	q->limit_ms = limit_ms;
-	q->until = clock_boot_ms() + limit_ms;
+	q->limit_ms = (unsigned)vm_patience(limit_ms);
+	q->until = clock_boot_ms() + q->limit_ms;
 	q->have = q->line = 0;
 	if (answer_line(q, QMP_GREETING, text, sizeof(text), e) < 0)
 		return err_wrap(e, "monitor");
