@@ -33,7 +33,7 @@ static void begin_payload(struct ws_payload *w)
 static bool in_payload(struct ws_payload *w, const char **p, size_t *n)
 {
 	while (w->left == 0 && *n > 0) {
-		w->head[w->head_n++] = (uint8_t) * *p;
+		w->head[w->head_n++] = (uint8_t)**p;
 		(*p)++;
 		(*n)--;
 		if (w->head_n >= 2 && w->head_n == head_size(w))

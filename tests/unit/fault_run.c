@@ -84,8 +84,8 @@ static int install(const struct plan *p)
 			    SECCOMP_FILTER_FLAG_NEW_LISTENER, &prog);
 }
 
-static void __attribute__((noreturn))
-child(const struct plan *p, int sock, char **argv)
+static void __attribute__((noreturn)) child(const struct plan *p, int sock,
+					    char **argv)
 {
 	const char word = 0;
 	int fd;
