@@ -64,6 +64,12 @@ void api_serve(struct api *a)
 	listen_now(a);
 }
 
+void api_hold(struct api *a)
+{
+	timer_del(&a->loop, &a->late);
+	listen_now(a);
+}
+
 static void on_late(struct timer *t)
 {
 	log_err("the warden has not answered for %d s, saying so to clients",
@@ -170,7 +176,9 @@ static void load(struct api *a)
 	/* Sandboxes that ended meanwhile take what is theirs along: the rest
 	 * is there before them. */
 	if (audit_start(a, &e) < 0 ||
-	    registry_open(&a->registry, path, &e) < 0 || keys_load(a, &e) < 0 ||
+	    registry_open(&a->registry, path, &e) < 0 ||
+	    pool_id_load(a, &e) < 0 || strays_load(a, &e) < 0 ||
+	    keys_load(a, &e) < 0 ||
 	    tiers_check(a, &e) < 0 || policies_load(a, &e) < 0 ||
 	    secrets_load(a, &e) < 0 || grants_load(a, &e) < 0 ||
 	    ends_load(a, &e) < 0 || snapshots_load(a, &e) < 0 ||

@@ -342,6 +342,11 @@ static int open_ours(const struct conf *c, int state_fd, int closed_fd,
 	}
 	if (!kernel_has_btrfs())
 		return no_btrfs(e);
+	if (file_fd < 0 && is_mount_root(closed_fd, "mnt"))
+		return err_set(e, ENOENT,
+			       "%s/%s is gone, but a pool is mounted at "
+			       "%s/%s/mnt: put the file back, or unmount it",
+			       c->state_dir, img, c->state_dir, closed);
 	if (file_fd < 0) {
 		r = make_file(c, state_fd, closed_fd, e);
 		if (r < 0)
