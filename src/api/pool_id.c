@@ -25,6 +25,7 @@ enum pairing { PAIR_SAME, PAIR_APART, PAIR_HOLD };
 
 static enum pairing hold(struct pool_id *p, const char *is)
 {
+	err_clear(&p->why);
 	err_set(&p->why, ERR_HELD,
 		"%s. Nothing was removed. Stop the daemon and put the right "
 		"half back, or `" PRODUCT " adopt --all` keeps this database "

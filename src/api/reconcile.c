@@ -177,7 +177,8 @@ static void drop_snapshots(struct api *a)
 		struct snapshot *snap = container_of(n, struct snapshot, node);
 
 		if (snap->seen != a->reconcile.round && !snap->taking &&
-		    !snap->removing && !stray_missing(a, snap->id))
+		    !snap->removing &&
+		    (snap->replaced || !stray_missing(a, snap->id)))
 			snapshot_lost(snap);
 	}
 }
@@ -302,9 +303,12 @@ static void box_runs_again(struct sandbox *s)
 	struct snapshot *disk = snapshot_by_id(s->api, s->disk);
 	struct err e = { 0 };
 
-	/* Nobody knows what the disk is by now: it is not removed. */
-	if (disk)
+	/* A resume removes the disk. Should it be there, it is not removed:
+	 * somebody may have asked for it to be kept. */
+	if (disk) {
 		disk->kind = SNAPSHOT_USER;
+		disk->replaced = true;
+	}
 	s->state = BOX_FOUND;
 	box_set_disk(s, "");
 	box_count(s, true);

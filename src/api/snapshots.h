@@ -67,6 +67,7 @@ struct snapshot {
 	/* That have it as base or disk; as base. */
 	unsigned n_boxes, n_snapshots;
 	bool removing;
+	bool replaced; /* its sandbox runs: it may be gone (reconcile.c) */
 	bool has_row;
 	/* While it is taken. */
 	bool taking;
