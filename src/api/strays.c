@@ -13,7 +13,7 @@
 #include "base/clock.h"
 #include "registry/pool.h"
 
-enum { HOUR_MS = 3600 * 1000 };
+enum { HOUR_MS = 3600 * 1000, AGAIN_MS = 200 };
 
 static const char *const kind_names[] = {
 	[STRAY_IMAGE] = "image",       [STRAY_VOLUME] = "volume",
@@ -33,6 +33,7 @@ static struct stray *add(struct api *a, enum stray_kind kind, const char *id)
 {
 	struct stray *s = xcalloc(1, sizeof(*s));
 
+	s->api = a;
 	s->kind = kind;
 	snprintf(s->id, sizeof(s->id), "%s", id);
 	list_add(&a->strays.all, &s->node);
@@ -77,6 +78,8 @@ void stray_forget(struct api *a, struct stray *s)
 				  &e) < 0)
 		log_err("%s=%s %s, ignoring", kind_names[s->kind], s->id,
 			e.msg);
+	warden_cancel(&s->call);
+	timer_del(&a->loop, &s->again);
 	list_del(&s->node);
 	a->strays.n--;
 	free(s);
@@ -167,22 +170,62 @@ void strays_settle(struct api *a)
 
 /* --- removing them --- */
 
+static bool has_volume(const struct launch_spec *l, const char *id)
+{
+	size_t i;
+
+	for (i = 0; i < LAUNCH_VOLUMES_MAX; i++)
+		if (strcmp(l->volumes[i].id, id) == 0)
+			return true;
+	return false;
+}
+
+/* Do other strays need it, or what has a row? */
 static int may_remove(struct api *a, const struct stray *s, struct err *e)
 {
 	const struct list *n;
 
-	if (s->kind != STRAY_IMAGE)
+	if (s->kind != STRAY_IMAGE && s->kind != STRAY_VOLUME)
 		return 0;
 	for (n = a->strays.all.next; n != &a->strays.all; n = n->next) {
 		const struct stray *o = container_of(n, struct stray, node);
 
-		if (strcmp(o->launch.image, s->id) == 0)
+		if (strcmp(o->launch.image, s->id) == 0 ||
+		    has_volume(&o->launch, s->id))
 			return err_set(e, EBUSY, "the stray %s %s needs it",
 				       kind_names[o->kind], o->id);
 	}
 	if (image_in_use(a, s->id, true))
 		return err_set(e, EBUSY, "a sandbox or snapshot needs it");
 	return 0;
+}
+
+static void remove_volume(struct timer *t);
+
+static void on_volume_removed(struct warden_call *c,
+			      const struct warden_rep *rep,
+			      int fds[FD_PASS_MAX])
+{
+	struct stray *s = container_of(c, struct stray, call);
+
+	(void)fds;
+	/* Its sandbox is on its way out. */
+	if (rep->err.code == EBUSY) {
+		timer_set(&s->api->loop, &s->again, AGAIN_MS, remove_volume);
+		return;
+	}
+	if (rep->err.code && rep->err.code != ENOENT)
+		log_warn("volume=%s not removed: %s", s->id, rep->err.msg);
+	else
+		stray_forget(s->api, s);
+}
+
+static void remove_volume(struct timer *t)
+{
+	struct stray *s = container_of(t, struct stray, again);
+
+	warden_req_id(&s->call, WARDEN_VOLUME_REMOVE, s->id);
+	warden_ask(&s->api->warden, &s->call, on_volume_removed);
 }
 
 int stray_remove(struct api *a, struct stray *s, struct err *e)
@@ -195,8 +238,9 @@ int stray_remove(struct api *a, struct stray *s, struct err *e)
 		image_retire(a, s->id);
 		break;
 	case STRAY_VOLUME:
-		warden_chore(&a->warden, WARDEN_VOLUME_REMOVE, s->id);
-		break;
+		if (!s->call.busy)
+			remove_volume(&s->again);
+		return 0;
 	case STRAY_SNAPSHOT:
 		snapshot_stray(a, s->id);
 		break;

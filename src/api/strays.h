@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "api/warden_link.h"
 #include "base/err.h"
 #include "base/list.h"
 #include "base/loop.h"
@@ -42,6 +43,10 @@ struct stray {
 	uint64_t seen;  /* last reconciliation that found it */
 	/* Of sandboxes and snapshots: what the warden knows about it. */
 	struct launch_spec launch;
+	/* A volume that is being removed, once its sandbox has ended. */
+	struct api *api;
+	struct warden_call call;
+	struct timer again;
 };
 
 struct strays {
@@ -63,7 +68,7 @@ void stray_found(struct api *a, const char *id);
 void stray_forget(struct api *a, struct stray *s);
 /* A walk is complete: those that it has not found are gone. */
 void strays_settle(struct api *a);
-/* Removes the object; frees `s`. EBUSY: something uses it. */
+/* Removes the object; `s` may be freed. EBUSY: something uses it. */
 int stray_remove(struct api *a, struct stray *s, struct err *e) MUST_CHECK;
 const char *stray_kind_name(enum stray_kind k);
 json_t *stray_json(const struct stray *s);

@@ -221,11 +221,13 @@ class Identity(harness.Case):
         p = self.i.cli("prune", "--strays", "--dry-run", "--json", check=0)
         self.assertEqual(len(json.loads(p.out)["removed"]), len(before))
         self.assertEqual(self.strays(), before)
-        self.i.cli("prune", "--strays", check=0)
-        wait_for("nothing is in the pool", lambda: not any(
-            os.listdir(f"{self.i.pool()}/{part}")
-            for part in ("images", "snap", "vol", "box")), 20 * SLOW)
-        self.assertEqual((self.strays(), self.i.box_pids()), ([], []))
+        p = self.i.cli("prune", "--strays", check=0)
+        self.assertEqual((len(p.out.splitlines()), p.err), (len(before), ""))
+        for part in ("images", "snap", "vol", "box"):
+            wait_for(f"{part}/ is empty", lambda part=part: not os.listdir(
+                f"{self.i.pool()}/{part}"), 20 * SLOW)
+        wait_for("no stray is left", lambda: not self.strays(), 20 * SLOW)
+        self.assertEqual(self.i.box_pids(), [])
         self.assertEqual(os.listdir(self.i.state_dir + "/drive"), [])
 
     # -- the database is older
