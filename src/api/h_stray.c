@@ -343,10 +343,11 @@ static int take_prune(struct pruning *p, json_t *body, struct err *e)
 		return err_set(e, EINVAL,
 			       "snapshots that somebody asked for are removed "
 			       "by age only: say older_than, in seconds");
-	if (*p->who.project && (p->images || p->strays))
-		return err_set(e, EACCES,
-			       "images and strays belong to no project: use a "
-			       "key of all projects, or the socket");
+	if ((*p->who.project || p->who.scope < SCOPE_ADMIN) &&
+	    (p->images || p->strays))
+		return err_set(e, EPERM,
+			       "images and strays belong to no project: use an "
+			       "admin key of all projects, or the socket");
 	p->before_ms = older < 0 ? UINT64_MAX
 				 : clock_wall_ms() - (uint64_t)older * 1000;
 	if ((uint64_t)older > UINT64_MAX / 2000 && older >= 0)

@@ -33,11 +33,9 @@ int verb_prune(struct cli *cli, int argc, char **argv)
 		{ "dry-run", 'n', OPT_FLAG, &dry, NULL,
 		  "only print what would be removed" },
 		{ "snapshots", 0, OPT_FLAG, &snapshots, NULL,
-		  "also named snapshots of removed sandboxes; needs "
-		  "--older-than" },
+		  "also named snapshots of removed sandboxes, by age" },
 		{ "images", 0, OPT_FLAG, &images, NULL,
-		  "also images that no sandbox or snapshot uses, except the "
-		  "default image" },
+		  "also images that nothing uses, except the default one" },
 		{ "strays", 0, OPT_FLAG, &strays, NULL,
 		  "also strays, as `" PRODUCT " adopt` lists them" },
 		{ "older-than", 0, OPT_TEXT, &older, "TIME",
