@@ -221,8 +221,7 @@ static struct snapshot *snapshot_of(struct api *a, const struct stray *s,
 	json_t *j = spec_to_json(spec);
 
 	snprintf(snap->project, sizeof(snap->project), "%s", ask->project);
-	memcpy(snap->sandbox, *s->launch.from ? s->launch.from : s->id,
-	       ID_LEN);
+	memcpy(snap->sandbox, *s->launch.from ? s->launch.from : s->id, ID_LEN);
 	memcpy(snap->image_id, img->id, ID_CAP);
 	snprintf(snap->image, sizeof(snap->image), "%s", img->name);
 	snap->spec = json_dumps(j, JSON_COMPACT);

@@ -162,8 +162,9 @@ static void adopt_later(struct timer *t)
 {
 	struct adopting *w = container_of(t, struct adopting, later);
 
-	if (w->api->pool_id.held && !w->api->pool_id.accept && w->conn) {
-		reply_err(w->api, w->conn, &w->api->pool_id.why);
+	if (w->api->pool_id.held && !w->api->pool_id.accept) {
+		if (w->conn)
+			reply_err(w->api, w->conn, &w->api->pool_id.why);
 		adopting_free(w);
 	} else if (w->api->pool_id.held || !w->api->reconciled) {
 		timer_set(&w->api->loop, t, SETTLE_MS, adopt_later);
@@ -332,6 +333,7 @@ static int take_prune(struct pruning *p, json_t *body, struct err *e)
 {
 	json_int_t older = -1;
 	json_error_t why;
+	uint64_t now;
 
 	if (json_unpack_ex(body, &why, JSON_STRICT,
 			   "{s?:b, s?:b, s?:b, s?:b, s?:I}", "dry_run",
@@ -348,10 +350,11 @@ static int take_prune(struct pruning *p, json_t *body, struct err *e)
 		return err_set(e, EPERM,
 			       "images and strays belong to no project: use an "
 			       "admin key of all projects, or the socket");
+	now = clock_wall_ms();
 	p->before_ms = older < 0 ? UINT64_MAX
-				 : clock_wall_ms() - (uint64_t)older * 1000;
-	if ((uint64_t)older > UINT64_MAX / 2000 && older >= 0)
-		p->before_ms = 0;
+		       : (uint64_t)older > now / 1000
+			       ? 0
+			       : now - (uint64_t)older * 1000;
 	return 0;
 }
 

@@ -178,12 +178,12 @@ static void load(struct api *a)
 	if (audit_start(a, &e) < 0 ||
 	    registry_open(&a->registry, path, &e) < 0 ||
 	    pool_id_load(a, &e) < 0 || strays_load(a, &e) < 0 ||
-	    keys_load(a, &e) < 0 ||
-	    tiers_check(a, &e) < 0 || policies_load(a, &e) < 0 ||
-	    secrets_load(a, &e) < 0 || grants_load(a, &e) < 0 ||
-	    ends_load(a, &e) < 0 || snapshots_load(a, &e) < 0 ||
-	    boxes_load(a, &e) < 0 || ledger_start(a, &e) < 0 ||
-	    images_load(a, &e) < 0 || ports_init(a, &e) < 0 ||
+	    keys_load(a, &e) < 0 || tiers_check(a, &e) < 0 ||
+	    policies_load(a, &e) < 0 || secrets_load(a, &e) < 0 ||
+	    grants_load(a, &e) < 0 || ends_load(a, &e) < 0 ||
+	    snapshots_load(a, &e) < 0 || boxes_load(a, &e) < 0 ||
+	    ledger_start(a, &e) < 0 || images_load(a, &e) < 0 ||
+	    ports_init(a, &e) < 0 ||
 	    disk_syncs_init(&a->disk_syncs, &a->loop, &e) < 0 ||
 	    drive_start(a, &e) < 0 || volumes_load(a, &e) < 0 ||
 	    templates_load(a, &e) < 0 || blobs_start(a, &e) < 0 ||

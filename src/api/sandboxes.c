@@ -378,6 +378,12 @@ int box_create(struct api *a, const char *project, struct spec *spec,
 			       "no image '%.64s': see 'image ls', or make one "
 			       "with 'image build'",
 			       spec->image);
+	if (stray_find(a, STRAY_MISSING, img->id))
+		return err_set(
+			e, ENOENT,
+			"image '%s' is missing in the pool: put the pool "
+			"back, or make the image again",
+			img->name);
 	r = image_config_apply(img, spec, e);
 	if (r == 0)
 		r = box_may_create(a, project, spec, 1, e);

@@ -322,14 +322,17 @@ json_t *strays_summary(struct api *a)
 {
 	const struct pool_id *p = &a->pool_id;
 	struct list *n, *next;
-	int missing = 0;
+	int missing = 0, volumes = 0;
 
 	list_each (n, next, &a->strays.all)
 		missing += container_of(n, struct stray, node)->kind ==
 			   STRAY_MISSING;
+	list_each (n, next, &a->volumes.all)
+		volumes += container_of(n, struct volume, node)->missing;
 	return json_pack("{s:s?, s:I, s:s?, s:i, s:i}", "pool",
 			 *p->row.id ? p->row.id : NULL, "generation",
 			 (json_int_t)p->row.generation, "held",
 			 p->held ? p->why.msg : NULL, "strays",
-			 (int)a->strays.n - missing, "missing", missing);
+			 (int)a->strays.n - missing, "missing",
+			 missing + volumes);
 }

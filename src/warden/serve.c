@@ -627,8 +627,8 @@ static bool pool_ok(const struct pool_spec *s)
 {
 	size_t n = strnlen(s->id, sizeof(s->id));
 
-	return (n == 0 || (n == POOL_ID_LEN &&
-			   strspn(s->id, "0123456789abcdef") == n)) &&
+	return (n == 0 ||
+		(n == POOL_ID_LEN && strspn(s->id, "0123456789abcdef") == n)) &&
 	       s->zero[0] == 0 && s->zero[1] == 0 && s->zero[2] == 0 &&
 	       (s->flags & ~(uint32_t)POOL_SYNC) == 0;
 }

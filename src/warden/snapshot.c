@@ -235,8 +235,8 @@ static void describe(const struct snap *t)
 	struct err e = { 0 };
 
 	about_text(&t->turn.box->spec, t->spec.flags & SNAPSHOT_STAY, about);
-	if (store_snapshot_describe(&t->job.w->store, t->spec.snap, about,
-				    &e) < 0)
+	if (store_snapshot_describe(&t->job.w->store, t->spec.snap, about, &e) <
+	    0)
 		log_warn("snapshot=%s %s", t->spec.snap, e.msg);
 }
 

@@ -8,6 +8,7 @@ import json
 import os
 import shutil
 import signal
+import sqlite3
 import subprocess
 
 import harness
@@ -329,13 +330,29 @@ class Identity(harness.Case):
         names = [x["name"] for x in self.ok("GET", "/v1/images")["images"]]
         self.assertEqual(sorted(names), ["saved", "tiny"])
         self.assertGreaterEqual(self.state()["missing"], 3)
+        r = self.i.api("POST", "/v1/sandboxes", {"image": "tiny"})
+        self.assertEqual(r.status, 404, r)
+        self.assertIn("missing in the pool", r.json["message"])
         # People remove them, as they remove anything.
         for box in (runs, kept, slept):
             self.i.cli("rm", box, "--snapshots", check=0)
+        self.i.cli("volume", "rm", "data", check=0)
         for name in names:
             self.i.cli("image", "rm", name, check=0)
         self.i.restart()
         self.assertEqual(self.state()["missing"], 0)
+
+    def test_first_start_after_an_upgrade_goes_on(self):
+        boxes = self.populate()
+        self.i.end_daemon()
+        with sqlite3.connect(self.i.state_dir + "/registry/registry.db") as db:
+            db.execute("DELETE FROM pool")
+        db.close()
+        os.unlink(self.i.pool() + "/identity")
+        self.i.start()
+        self.check(boxes)
+        self.assertEqual((self.strays(), self.state()["held"]), ([], None))
+        wait_for("both have an id", self.sealed, 10 * SLOW)
 
     # -- what must still be removed
 

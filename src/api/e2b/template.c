@@ -338,7 +338,8 @@ bool templates_need(struct api *a, const char *snapshot)
 		struct template *t = container_of(n, struct template, node);
 
 		list_each (b, after, &t->builds)
-			if (strcmp(container_of(b, struct build, node)->snapshot,
+			if (strcmp(container_of(b, struct build, node)
+					   ->snapshot,
 				   snapshot) == 0)
 				return true;
 	}
