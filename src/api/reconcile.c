@@ -285,7 +285,11 @@ static void take_limits(struct sandbox *s, const struct launch_spec *l)
  * lost. */
 static void found_nobodys(struct api *a, const struct launch_spec *l)
 {
-	struct stray *stray = stray_keep(a, STRAY_SANDBOX, l->id);
+	/* The sandbox of a run, and one that looks at a disk, never have a
+	 * row. */
+	bool never = l->flags & (LAUNCH_EARLY | LAUNCH_LOOK);
+	struct stray *stray =
+		never ? NULL : stray_keep(a, STRAY_SANDBOX, l->id);
 
 	if (stray) {
 		stray->launch = *l;

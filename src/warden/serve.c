@@ -440,8 +440,7 @@ static void do_pool(struct warden *w, struct warden_req *q, struct waiter *wt)
 		r = store_identity_write(&w->store, want->id, want->generation,
 					 want->flags & POOL_SYNC, &rep.err);
 		*is = *want;
-	}
-	if (r == 0)
+	} else if (r == 0)
 		r = store_has_contents(&w->store, &contents, &rep.err);
 	is->flags = r == 0 && contents ? POOL_HAS_CONTENTS : 0;
 	answer_rep(wt, &rep, NULL, 0);

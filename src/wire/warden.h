@@ -288,7 +288,8 @@ enum { POOL_ID_LEN = 32, POOL_ID_CAP = POOL_ID_LEN + 1 };
 
 enum pool_flags {
 	POOL_SYNC = 1,         /* in requests: on disk before the answer */
-	POOL_HAS_CONTENTS = 2, /* in answers: images, snapshots or volumes */
+	POOL_HAS_CONTENTS = 2, /* in answers to reads: images, snapshots or
+				  volumes */
 };
 
 /* Pairs the pool with the api's database: both have the same id, and the

@@ -356,20 +356,20 @@ class Identity(harness.Case):
 
     # -- what must still be removed
 
-    def test_leftovers_of_a_crash_are_removed(self):
+    def test_spares_of_a_killed_daemon_are_not_strays(self):
+        self.i.conf["spares"] = 2
+        self.i.restart()
         box = self.i.create(name="box")
-        self.settled()
-        self.i.kill_role("carrel-warden", signal.SIGSTOP)
-        # A create whose launch the warden finishes when nobody waits any more.
-        p = self.i.popen("create")
-        wait_for("it is asked for", lambda: "POST /v1/sandboxes" in
-                 self.i.log() or True)
-        self.i.kill_role("carrel-api")
-        self.i.kill_role("carrel-warden", signal.SIGCONT)
-        p.wait(60 * SLOW)
-        self.i.wait_ready()
-        self.assertEqual(self.i.ids(), [box])
-        self.assertEqual(self.strays(), [])
+        wait_for("two spares", lambda: len(os.listdir(self.i.run_dir + "/box"))
+                 == 3, 20 * SLOW)
+        before = set(os.listdir(self.i.run_dir + "/box"))
+        self.crash()
+        self.i.conf["spares"] = 0
+        self.i.start()
+        self.assertEqual((self.i.ids(), self.strays()), ([box], []))
+        wait_for("the spares have ended", lambda: os.listdir(
+            self.i.run_dir + "/box") == [box], 10 * SLOW)
+        self.assertEqual(len(before), 3)
 
 
 if __name__ == "__main__":
