@@ -112,8 +112,12 @@ class Identity(harness.Case):
 
     def crash(self):
         """The whole daemon at once, as the kernel or a power switch does it."""
-        for pids in self.i.pids().values():
-            for pid in pids:
+        # Its roles get SIGTERM with its end, so it is stopped until they have
+        # been killed.
+        self.i.kill_role("carreld", signal.SIGSTOP)
+        found = self.i.pids()
+        for program in sorted(found, key="carreld".__eq__):
+            for pid in found[program]:
                 comm = harness.read(f"/proc/{pid}/comm", "")
                 if comm.startswith("carrel") and "agent" not in comm:
                     with contextlib.suppress(OSError):
@@ -274,8 +278,12 @@ class Identity(harness.Case):
                 os.unlink(path)
         self.i.start()
         self.check(first)
-        self.assertEqual(len(self.strays()), 7)
+        # Some of it may have been folded into the file before.
+        known = self.i.ids() + [i for _, i in self.strays()]
+        self.assertLessEqual(set(second[:2]), set(known))
+        self.assertTrue(self.strays())
         self.i.cli("adopt", "--all", check=0)
+        self.assertEqual(self.strays(), [])
         self.assertEqual(self.i.sh("runs-2", "cat /home/user/f /data/f").out,
                          "runs\nvol\n")
         self.assertEqual(self.i.sh(second[1], "cat /home/user/f").out, "kept\n")
@@ -291,6 +299,14 @@ class Identity(harness.Case):
         self.i.start()
         self.check(first)
         self.assertEqual(len(self.strays()), 7)
+        image, = [i for kind, i in self.strays() if kind == "image"]
+        p = self.i.cli("adopt", f"image:{image}", "saved")
+        self.assertIn("is taken", p.err)
+        self.i.cli("adopt", f"image:{image}", "saved-2", check=0)
+        box = self.i.create(image="saved-2")
+        self.assertEqual(self.i.sh(box, "cat /home/user/f").out, "slept\n")
+        self.assertEqual(len(self.strays()), 6)
+        self.assertIn("no stray", self.i.cli("adopt", "image:" + image).err)
         self.i.cli("adopt", "--all", check=0)
         self.assertEqual(self.i.sh("runs-2", "cat /home/user/f /data/f").out,
                          "runs\nvol\n")
