@@ -1,3 +1,4 @@
+# suite: sanitized
 """The database and the pool belong together: when one of them is lost, new,
 older or another one's, a start removes nothing, says so, and what has no row
 can be adopted or pruned."""
