@@ -29,12 +29,14 @@
 #include "api/mcp/session.h"
 #include "api/metrics.h"
 #include "api/policies.h"
+#include "api/pool_id.h"
 #include "api/port.h"
 #include "api/project_disk.h"
 #include "api/reconcile.h"
 #include "api/sandboxes.h"
 #include "api/secrets.h"
 #include "api/snapshots.h"
+#include "api/strays.h"
 #include "api/tcp.h"
 #include "api/volumes.h"
 #include "api/warden_link.h"
@@ -67,6 +69,8 @@ struct api {
 	struct approvals approvals;
 	struct gate_count egress; /* of all, since our start */
 	struct reconcile reconcile;
+	struct pool_id pool_id;
+	struct strays strays;
 	struct keys keys;
 	struct auth auth;
 	struct admission admission;
@@ -106,5 +110,7 @@ struct api {
 int api_set_up(struct api *a, struct err *e) MUST_CHECK;
 /* Nothing but the filter is missing behind this. */
 int api_drop_privileges(const struct api *a, struct err *e) MUST_CHECK;
+/* The database and the pool do not fit: clients are told so (pool_id.h). */
+void api_hold(struct api *a);
 /* The registry was written to: have its log folded in when it is quiet. */
 void api_registry_touched(struct api *a);

@@ -159,6 +159,7 @@ int drive_row_add(struct api *a, const struct drive_row *row, struct err *e)
 		sh->rows--;
 	drop_gone(a, row->project, &gone);
 	api_registry_touched(a);
+	pool_id_touch(a);
 	return 0;
 }
 
@@ -294,8 +295,18 @@ static bool is_wanted(struct api *a, const char *name)
 	return registry_drive_refers(&a->registry, project, sha + 1, &e) != 0;
 }
 
+/* An upload that was cut off has a name of another form. */
+static bool is_stray(struct api *a, const char *name)
+{
+	const char *sha = strchr(name, '_');
+
+	return sha && sha - name < NAME_CAP &&
+	       strlen(sha + 1) == DRIVE_SHA - 1 &&
+	       stray_keep(a, STRAY_DRIVE, name);
+}
+
 /* Uploads that were cut off, and contents whose rows went in a crash. */
-static int sweep(struct api *a, struct err *e)
+int drive_sweep(struct api *a, struct err *e)
 {
 	AUTO_CLOSE int fd = openat(a->drive.dir_fd, ".",
 				   O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -307,6 +318,7 @@ static int sweep(struct api *a, struct err *e)
 	take_fd(&fd);
 	while (errno = 0, (de = readdir(d)))
 		if (de->d_name[0] != '.' && !is_wanted(a, de->d_name) &&
+		    !is_stray(a, de->d_name) &&
 		    unlinkat(a->drive.dir_fd, de->d_name, 0) < 0)
 			log_warn("drive: %.100s not removed: %m, ignoring",
 				 de->d_name);
@@ -323,5 +335,5 @@ int drive_start(struct api *a, struct err *e)
 	a->drive.dir_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (a->drive.dir_fd < 0)
 		return err_sys(e, "open %s", path);
-	return sweep(a, e);
+	return 0;
 }

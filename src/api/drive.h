@@ -56,6 +56,8 @@ struct drive {
 };
 
 int drive_start(struct api *a, struct err *e) MUST_CHECK;
+/* Removes what no row needs; before the first put. */
+int drive_sweep(struct api *a, struct err *e) MUST_CHECK;
 
 /*
  * "dir/" and the last part of `source` become "dir/part"; "" is the top of the

@@ -68,17 +68,19 @@ static json_t *host_json(struct api *a, const struct host_info *i)
 
 	uname(&u);
 	spec_defaults(&spec, &a->conf);
-	return json_pack(
-		"{s:s, s:s, s:s, s:b, s:o, s:o, s:o, s:o, s:o, s:{s:I, s:o}, "
-		"s:{s:i, s:i, s:i}}",
-		"version", PRODUCT_VERSION, "kernel", u.release, "arch",
-		u.machine, "systemd", (i->flags & HOST_SYSTEMD) != 0, "pool",
-		pool_json(i), "cgroup", cgroup_json(i), "log", audit_json(a),
-		"gate", gates_json(a), "microvm", microvm_json(i), "limits",
-		"max_sandboxes", (json_int_t)a->conf.max_sandboxes, "defaults",
-		spec_to_json(&spec), "counts", "sandboxes",
-		(int)a->boxes.n_users, "spares", (int)a->boxes.n_spares,
-		"images", (int)a->images.n);
+	return json_pack("{s:s, s:s, s:s, s:b, s:o, s:o, s:o, s:o, s:o, s:o, "
+			 "s:{s:I, s:o}, "
+			 "s:{s:i, s:i, s:i}}",
+			 "version", PRODUCT_VERSION, "kernel", u.release,
+			 "arch", u.machine, "systemd",
+			 (i->flags & HOST_SYSTEMD) != 0, "pool", pool_json(i),
+			 "cgroup", cgroup_json(i), "log", audit_json(a), "gate",
+			 gates_json(a), "microvm", microvm_json(i), "state",
+			 strays_summary(a), "limits", "max_sandboxes",
+			 (json_int_t)a->conf.max_sandboxes, "defaults",
+			 spec_to_json(&spec), "counts", "sandboxes",
+			 (int)a->boxes.n_users, "spares",
+			 (int)a->boxes.n_spares, "images", (int)a->images.n);
 }
 
 static void on_host(struct warden_call *c, const struct warden_rep *rep,
@@ -107,6 +109,7 @@ static void h_host(struct api *a, struct http_conn *c, const struct call *call)
 	h->conn = c;
 	http_own(c, h, host_gone);
 	warden_req_id(&h->call, WARDEN_HOST, "");
+	h->call.early = a->pool_id.held;
 	warden_ask(&a->warden, &h->call, on_host);
 }
 
@@ -139,7 +142,7 @@ const struct route host_routes[] = {
 	{ "GET", "/openapi.json", h_openapi, SCOPE_READ,
 	  ROUTE_ALONE | ROUTE_OPEN, "This document", NULL, NULL,
 	  "application/json", 200 },
-	{ "GET", "/v1/host", h_host, SCOPE_READ, 0,
+	{ "GET", "/v1/host", h_host, SCOPE_READ, ROUTE_ALONE,
 	  "What this host is and offers", NULL, NULL, "Host", 200 },
 	{ "POST", "/v1/backup", h_backup, SCOPE_ADMIN,
 	  ROUTE_ALONE | ROUTE_OPERATOR, "A copy of the registry, for a backup",

@@ -10,6 +10,7 @@
 #include "api/api.h"
 #include "api/box_json.h"
 #include "api/box_log.h"
+#include "api/proc_json.h"
 #include "api/relay.h"
 #include "api/reply.h"
 #include "api/routes.h"
@@ -299,12 +300,16 @@ static void h_sandbox_delete(struct api *a, struct http_conn *c,
 {
 	struct err e = { 0 };
 	struct sandbox *s = box_find(a, &call->who, call->arg[0], &e);
+	bool snapshots = false;
 	struct removal *r;
 
-	if (!s) {
+	if (!s ||
+	    query_bool(http_request(c), "snapshots", &snapshots, &e) < 0) {
 		reply_err(a, c, &e);
 		return;
 	}
+	s->drop_own = true;
+	s->drop_snapshots |= snapshots;
 	box_reason(s, "removed by %s", call->who.name);
 	r = xcalloc(1, sizeof(*r));
 	r->api = a;
@@ -313,6 +318,13 @@ static void h_sandbox_delete(struct api *a, struct http_conn *c,
 	http_own(c, r, removal_gone);
 	box_kill(s, &r->waiter);
 }
+
+static const struct route_query delete_query[] = {
+	{ "snapshots", "boolean",
+	  "also the snapshots that somebody asked for; its automatic ones "
+	  "always go" },
+	{ 0 },
+};
 
 const struct route sandbox_routes[] = {
 	{ "POST", "/v1/sandboxes", h_sandbox_create, SCOPE_USE, 0,
@@ -324,8 +336,8 @@ const struct route sandbox_routes[] = {
 	  "Change what may be changed while it lives", NULL, "SpecChange",
 	  "Sandbox", 200 },
 	{ "DELETE", "/v1/sandboxes/{id}", h_sandbox_delete, SCOPE_USE,
-	  ROUTE_ANYWAY, "End a sandbox and remove all that was its own", NULL,
-	  NULL, NULL, 204 },
+	  ROUTE_ANYWAY, "End a sandbox and remove all that was its own",
+	  delete_query, NULL, NULL, 204 },
 	{ "POST", "/v1/sandboxes/{id}/exec", h_exec, SCOPE_USE, ROUTE_WAKE,
 	  "Processes over frames: upgrade to carrel-wire/1", NULL, NULL, NULL,
 	  101 },

@@ -63,13 +63,18 @@ static void on_taken(struct snapshot_take *t, struct snapshot *snap,
 	snapshot_release(snap);
 }
 
-static int take_name(json_t *body, const char **name, struct err *e)
+static int take_ask(json_t *body, struct snapshot_ask *ask, struct err *e)
 {
-	const char *key;
+	const char *key, **name = &ask->name;
 	json_t *v;
 
 	*name = "";
 	json_object_foreach (body, key, v) {
+		if (strcmp(key, "own") == 0 && json_is_boolean(v)) {
+			if (json_is_true(v))
+				ask->kind = SNAPSHOT_OWN;
+			continue;
+		}
 		if (strcmp(key, "name") != 0)
 			return err_set(e, EINVAL, "unknown key '%.64s'", key);
 		if (json_is_null(v))
@@ -88,7 +93,7 @@ static void take_body(struct http_conn *c, char *body, size_t n, void *owner)
 	struct err e = { 0 };
 	json_t *j = parse_body(body, n, &e);
 	struct sandbox *s = j ? box_find(q->api, &q->who, q->ref, &e) : NULL;
-	int r = s ? take_name(j, &ask.name, &e) : -EINVAL;
+	int r = s ? take_ask(j, &ask, &e) : -EINVAL;
 	struct snapshot *disk = NULL;
 
 	(void)c;

@@ -47,10 +47,11 @@ static int load_row(void *arg, const struct image_row *row)
 	if (!image_name_valid(row->name) || !id_valid(row->id) ||
 	    str_copy(img.name, sizeof(img.name), row->name) < 0 ||
 	    str_copy(img.id, sizeof(img.id), row->id) < 0 ||
-	    str_copy(img.cache, sizeof(img.cache), row->cache) < 0)
+	    str_copy(img.cache, sizeof(img.cache), row->cache) < 0) {
 		log_err("image=%.64s bad row in the registry, ignoring",
 			row->name);
-	else {
+		((struct api *)arg)->pool_id.bad_rows = true;
+	} else {
 		img.config = config;
 		add(arg, &img);
 	}
@@ -133,6 +134,7 @@ int image_put(struct api *a, const struct image *img, struct err *e)
 
 	if (r < 0)
 		return r;
+	pool_id_touch(a);
 	old = image_find(a, img->name);
 	if (!old) {
 		add(a, img);

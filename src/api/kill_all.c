@@ -91,6 +91,7 @@ static unsigned abort_starting(struct api *a, const struct identity *who)
 		struct sandbox *s = container_of(n, struct sandbox, all);
 
 		count += box_visible(s);
+		s->drop_own = true;
 		box_reason(s, "all sandboxes were removed by %s", who->name);
 		if (s->state == BOX_LAUNCHING)
 			box_abort(s, EAGAIN, "all sandboxes were removed");
@@ -133,6 +134,7 @@ static void kill_one(struct kill_all *k, struct sandbox *s)
 	k->left++;
 	v->all = k;
 	v->waiter.fn = on_victim_gone;
+	s->drop_own = true;
 	box_reason(s, "all sandboxes were removed by %s", k->who.name);
 	box_kill(s, &v->waiter);
 }

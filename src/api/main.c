@@ -66,6 +66,12 @@ void api_serve(struct api *a)
 	listen_now(a);
 }
 
+void api_hold(struct api *a)
+{
+	timer_del(&a->loop, &a->late);
+	listen_now(a);
+}
+
 /* Clients wait for the warden, unless it has failed or takes too long. */
 static void on_late(struct timer *t)
 {
@@ -181,12 +187,14 @@ static void load(struct api *a)
 	/* Sandboxes that ended meanwhile take what is theirs along: the rest
 	 * is there before them. */
 	if (audit_start(a, &e) < 0 ||
-	    registry_open(&a->registry, path, &e) < 0 || keys_load(a, &e) < 0 ||
-	    tiers_check(a, &e) < 0 || policies_load(a, &e) < 0 ||
-	    secrets_load(a, &e) < 0 || grants_load(a, &e) < 0 ||
-	    ends_load(a, &e) < 0 || snapshots_load(a, &e) < 0 ||
-	    boxes_load(a, &e) < 0 || ledger_start(a, &e) < 0 ||
-	    images_load(a, &e) < 0 || ports_init(a, &e) < 0 ||
+	    registry_open(&a->registry, path, &e) < 0 ||
+	    pool_id_load(a, &e) < 0 || strays_load(a, &e) < 0 ||
+	    keys_load(a, &e) < 0 || tiers_check(a, &e) < 0 ||
+	    policies_load(a, &e) < 0 || secrets_load(a, &e) < 0 ||
+	    grants_load(a, &e) < 0 || ends_load(a, &e) < 0 ||
+	    snapshots_load(a, &e) < 0 || boxes_load(a, &e) < 0 ||
+	    ledger_start(a, &e) < 0 || images_load(a, &e) < 0 ||
+	    ports_init(a, &e) < 0 ||
 	    disk_syncs_init(&a->disk_syncs, &a->loop, &e) < 0 ||
 	    drive_start(a, &e) < 0 || volumes_load(a, &e) < 0 ||
 	    templates_load(a, &e) < 0 || blobs_start(a, &e) < 0 ||

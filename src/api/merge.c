@@ -116,7 +116,7 @@ static void keep_ours(struct merge *m, struct err *e)
 		return;
 	snprintf(snap->name, sizeof(snap->name), "before-merge-%.*s", NAME_PART,
 		 snap->id);
-	snap->kind = SNAPSHOT_USER;
+	snap->kind = SNAPSHOT_OWN;
 	if (keep_row(snap, &why) < 0) {
 		log_err("sandbox=%s its state before a merge cannot be kept: "
 			"%s",

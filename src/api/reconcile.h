@@ -18,6 +18,8 @@ struct reconcile {
 
 /* warden_link's on_up and on_ended; `ctx` is the struct api. */
 void reconcile_start(void *ctx);
+/* The pool is ours (pool_id.h): begins the walk. */
+void reconcile_walk(struct api *a);
 void reconcile_ended(void *ctx, const struct last_use *last,
 		     const struct err *e);
 /* In main.c: one is complete, clients may come. */

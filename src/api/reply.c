@@ -40,6 +40,7 @@ static const struct {
 	{ ENOTCONN, 503, "agent_unavailable" },
 	{ LOG_AWAY, 503, "log_unavailable" },
 	{ WARDEN_AWAY, 503, "warden_unavailable" },
+	{ ERR_HELD, 503, "state_mismatch" },
 	{ GATE_AWAY, 503, "gate_unavailable" },
 	{ ETIMEDOUT, 504, "timeout" },
 	{ ENOSPC, 507, "no_space" },

@@ -34,6 +34,7 @@ const struct route *const all_routes[] = {
 	pause_routes,
 	drive_routes,
 	volume_routes,
+	stray_routes,
 	secret_routes,
 	approval_routes,
 	grant_routes,
@@ -153,6 +154,8 @@ static int check(struct api *a, struct http_conn *c, struct call *call,
 	*box = box_of(a, call);
 	if (*box)
 		audit_call_box(c, *box);
+	if (a->pool_id.held && !(r->flags & ROUTE_ALONE))
+		return err_set(e, ERR_HELD, "%s", a->pool_id.why.msg);
 	if (!a->reconciled && !(r->flags & ROUTE_ALONE))
 		return warden_explain(&a->warden, e);
 	if (r->scope == SCOPE_READ || r->flags & ROUTE_UNLOGGED)

@@ -63,7 +63,7 @@ extern const struct route host_routes[], sandbox_routes[], process_routes[],
 	file_routes[], port_routes[], event_routes[], image_routes[],
 	key_routes[], usage_routes[], show_routes[], snapshot_routes[],
 	pause_routes[], drive_routes[], volume_routes[];
-extern const struct route policy_routes[];
+extern const struct route policy_routes[], stray_routes[];
 extern const struct route secret_routes[];
 extern const struct route state_routes[];
 extern const struct route restart_routes[], approval_routes[], grant_routes[];

@@ -382,6 +382,12 @@ int box_create(struct api *a, const char *project, struct spec *spec,
 			       "no image '%.64s': see 'image ls', or make one "
 			       "with 'image build'",
 			       spec->image);
+	if (stray_find(a, STRAY_MISSING, img->id))
+		return err_set(
+			e, ENOENT,
+			"image '%s' is missing in the pool: put the pool "
+			"back, or make the image again",
+			img->name);
 	r = image_config_apply(img, spec, e);
 	if (r == 0)
 		r = box_may_create(a, project, spec, 1, e);
@@ -496,6 +502,7 @@ int box_tell(struct sandbox *s, const char *spec, struct err *e)
 		r = registry_end(reg, r, e);
 	s->told |= r == 0;
 	api_registry_touched(s->api);
+	pool_id_touch(s->api);
 	return r;
 }
 
@@ -505,6 +512,7 @@ int box_save(struct sandbox *s, struct err *e)
 	int r = registry_sandbox_update(&s->api->registry, &row, e);
 
 	api_registry_touched(s->api);
+	pool_id_touch(s->api);
 	return r;
 }
 
@@ -630,6 +638,8 @@ void box_gone(struct sandbox *s, const char *why,
 	log_end(s, s->reason);
 	s->ready = NULL;
 	drop(s);
+	if (s->drop_own)
+		snapshots_of_removed(a, s->id, s->drop_snapshots);
 	meter_end(s, last);
 	snprintf(said, sizeof(said), "the sandbox has ended: %s", s->reason);
 	agent_lost(&s->agent, ENOTCONN, said);
@@ -698,6 +708,7 @@ static int load_row(void *arg, const struct sandbox_row *row)
 	    !name_valid(row->project)) {
 		log_err("sandbox=%.64s bad row in the registry, ignoring",
 			row->id);
+		a->pool_id.bad_rows = true;
 		return 0;
 	}
 	s = box_new(a, row->id, row->project, &spec, row->image_id);
@@ -718,6 +729,28 @@ static int load_row(void *arg, const struct sandbox_row *row)
 int boxes_load(struct api *a, struct err *e)
 {
 	return registry_sandbox_each(&a->registry, load_row, a, e);
+}
+
+struct sandbox *box_take_over(struct api *a, const char *id,
+			      const char *project, struct spec *spec,
+			      const char *image_id, const char *disk,
+			      struct err *e)
+{
+	struct sandbox *s = box_new(a, id, project, spec, image_id);
+
+	s->state = *disk ? BOX_SUSPENDED : BOX_FOUND;
+	s->created_ms = created_now(a);
+	s->seen = a->reconcile.round;
+	box_set_disk(s, disk);
+	box_count(s, !*disk);
+	if (box_tell(s, box_spec_shown(s), e) < 0) {
+		drop(s);
+		return NULL;
+	}
+	meter_start(s);
+	if (*disk)
+		meter_stop(s, NULL);
+	return s;
 }
 
 void box_adopt(struct sandbox *s, bool paused)

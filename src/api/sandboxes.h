@@ -85,6 +85,8 @@ struct sandbox {
 	struct box_gate *gate;   /* gate.h; NULL: it has no way out */
 	struct egress egress;
 	bool has_volumes; /* and the log knows */
+	/* A client removes it: its own snapshots go, too, or all of them. */
+	bool drop_own, drop_snapshots;
 	unsigned n_ports; /* connections to its ports */
 	box_ready_fn *ready;
 	void *ready_arg;
@@ -191,6 +193,14 @@ void box_abort(struct sandbox *s, int code, const char *why);
  */
 void box_gone(struct sandbox *s, const char *why,
 	      const struct sandbox_use *last);
+/*
+ * One that lives, or whose disk is the snapshot `disk`, and that has no row so
+ * far: BOX_FOUND or suspended. Takes the content of `spec`.
+ */
+struct sandbox *box_take_over(struct api *a, const char *id,
+			      const char *project, struct spec *spec,
+			      const char *image_id, const char *disk,
+			      struct err *e);
 /* BOX_FOUND, confirmed by the warden. */
 void box_adopt(struct sandbox *s, bool paused);
 

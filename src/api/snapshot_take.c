@@ -76,7 +76,7 @@ static int write_row(struct snapshot *snap, struct err *e)
 		return 0;
 	if (snapshot_save_base(snap, e) < 0)
 		return -e->code;
-	if (snap->kind != SNAPSHOT_USER)
+	if (snap->kind == SNAPSHOT_AUTO)
 		return snapshot_save(snap, e);
 	rc = registry_begin_durable(r, e);
 	if (rc < 0)

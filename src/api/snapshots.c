@@ -21,8 +21,8 @@ enum { AGAIN_MS = 200 };
 
 static const char *const kind_names[] = {
 	[SNAPSHOT_USER] = "user", [SNAPSHOT_AUTO] = "auto",
-	[SNAPSHOT_FORK] = "fork", [SNAPSHOT_DISK] = "disk",
-	[SNAPSHOT_TEMP] = "temp",
+	[SNAPSHOT_OWN] = "own",   [SNAPSHOT_FORK] = "fork",
+	[SNAPSHOT_DISK] = "disk", [SNAPSHOT_TEMP] = "temp",
 };
 static_assert(ARRAY_LEN(kind_names) == SNAPSHOT_KINDS, "a name for each");
 
@@ -81,7 +81,7 @@ struct snapshot *snapshot_by_id(struct api *a, const char *id)
 bool snapshot_visible(const struct snapshot *snap)
 {
 	return !snap->taking && !snap->removing &&
-	       (snap->kind == SNAPSHOT_USER || snap->kind == SNAPSHOT_AUTO);
+	       (snap->kind == SNAPSHOT_USER || snapshot_is_own(snap));
 }
 
 /* By name; or, `part`, by the start of an id, or a name in any project. */
@@ -209,6 +209,7 @@ int snapshot_save(struct snapshot *snap, struct err *e)
 
 	snap->has_row |= r == 0;
 	api_registry_touched(snap->api);
+	pool_id_touch(snap->api);
 	return r;
 }
 
@@ -257,6 +258,7 @@ static int load_row(void *arg, const struct snapshot_row *row)
 	    (*row->base && !id_valid(row->base))) {
 		log_err("snapshot=%.64s bad row in the registry, ignoring",
 			row->id);
+		a->pool_id.bad_rows = true;
 		return 0;
 	}
 	snap = snapshot_new(a, row->id, (enum snapshot_kind)kind);
@@ -332,6 +334,12 @@ static void forget(struct snapshot *snap)
 		images_unused(a, snap->image_id);
 	if (base)
 		snapshot_settle(base);
+}
+
+void snapshot_unlist(struct snapshot *snap)
+{
+	snap->removing = true;
+	forget(snap);
 }
 
 static void remove_again(struct timer *t)
@@ -483,6 +491,27 @@ int snapshot_drop(struct snapshot *snap, struct err *e)
 	}
 	snapshot_settle(snap);
 	return 0;
+}
+
+void snapshots_of_removed(struct api *a, const char *sandbox, bool all)
+{
+	struct list *n, *next;
+	struct err e = { 0 };
+
+	list_each (n, next, &a->snapshots.all) {
+		struct snapshot *snap = container_of(n, struct snapshot, node);
+
+		if (!snapshot_visible(snap) ||
+		    strcmp(snap->sandbox, sandbox) != 0 ||
+		    (!all && !snapshot_is_own(snap)))
+			continue;
+		audit_add(a, &(struct audit){ .type = "snapshot.remove",
+					      .data = snapshot_json(snap) });
+		if (snapshot_drop(snap, &e) < 0) {
+			log_err("snapshot=%s %s, ignoring", snap->id, e.msg);
+			err_clear(&e);
+		}
+	}
 }
 
 void snapshot_revive(struct snapshot *snap)

@@ -33,6 +33,7 @@ enum {
 enum snapshot_kind {
 	SNAPSHOT_USER, /* asked for by name */
 	SNAPSHOT_AUTO, /* before an exec; the oldest go */
+	SNAPSHOT_OWN,  /* asked for by MCP or a merge; goes with its sandbox */
 	SNAPSHOT_FORK, /* where forks started; nobody sees it */
 	SNAPSHOT_DISK, /* the disk of a suspended sandbox; nobody sees it */
 	SNAPSHOT_TEMP, /* of a state_ref; no row */
@@ -66,6 +67,7 @@ struct snapshot {
 	/* That have it as base or disk; as base. */
 	unsigned n_boxes, n_snapshots;
 	bool removing;
+	bool replaced; /* its sandbox runs: it may be gone (reconcile.c) */
 	bool has_row;
 	bool rowless; /* a kept disk whose row could not be written: held */
 	/* While it is taken. */
@@ -97,6 +99,13 @@ struct snapshot *snapshot_find(struct api *a, const struct identity *who,
  * of the log; or NULL. */
 struct snapshot *snapshot_at(struct api *a, const char *sandbox,
 			     uint64_t event);
+/* Was it made for its sandbox alone? Then it goes when that is removed. */
+static inline bool snapshot_is_own(const struct snapshot *snap)
+{
+	return snap->kind == SNAPSHOT_AUTO || snap->kind == SNAPSHOT_OWN;
+}
+/* Those of a sandbox that was removed go; `all`: the named ones too. */
+void snapshots_of_removed(struct api *a, const char *sandbox, bool all);
 /* Can users see it? */
 bool snapshot_visible(const struct snapshot *snap);
 /* Does any snapshot need this image? */
@@ -167,6 +176,8 @@ void snapshot_revive(struct snapshot *snap);
 void snapshot_stray(struct api *a, const char *id);
 /* It is not in the pool any more. */
 void snapshot_lost(struct snapshot *snap);
+/* Out of the table again, with its row; what the pool has stays. */
+void snapshot_unlist(struct snapshot *snap);
 
 /* --- states of disks (state_ref.c) --- */
 

@@ -39,6 +39,7 @@ static int load_row(void *arg, const struct volume_row *row)
 	    !name_valid(row->name)) {
 		log_err("volume=%.64s bad row in the registry, ignoring",
 			row->id);
+		((struct api *)arg)->pool_id.bad_rows = true;
 		return 0;
 	}
 	v = add(arg, row->id, row->project, row->name);
@@ -139,7 +140,25 @@ struct volume *volume_add(struct api *a, const char *project, const char *name,
 	v->created_ms = row.created_ms;
 	v->making = true;
 	api_registry_touched(a);
+	pool_id_touch(a);
 	return v;
+}
+
+int volume_take_over(struct api *a, const struct volume_row *row, struct err *e)
+{
+	struct volume *v;
+
+	if (by_name(a, row->project, row->name))
+		return err_set(e, EEXIST, "the name '%s' is taken by a volume",
+			       row->name);
+	if (registry_volume_add(&a->registry, row, e) < 0)
+		return -e->code;
+	v = add(a, row->id, row->project, row->name);
+	v->bytes = row->bytes;
+	v->created_ms = row->created_ms;
+	v->seen = a->reconcile.round;
+	pool_id_touch(a);
+	return 0;
 }
 
 void volume_drop(struct api *a, struct volume *v)
@@ -309,16 +328,29 @@ void volumes_detached(struct sandbox *s)
 
 /* --- reconciliation --- */
 
-void volume_found(struct api *a, const char *id)
+/* A database that is older may have seen only the beginning of it. */
+static void take_size(struct api *a, struct volume *v, uint64_t bytes)
+{
+	struct err e = { 0 };
+
+	if (v->bytes || v->making || v->removing || a->pool_id.current)
+		return;
+	v->bytes = bytes;
+	if (registry_volume_made(&a->registry, v->id, bytes, &e) < 0)
+		log_err("volume=%s %s, ignoring", v->name, e.msg);
+}
+
+void volume_found(struct api *a, const char *id, uint64_t bytes)
 {
 	struct volume *v = volume_by_id(a, id);
 
-	if (v)
+	if (v) {
 		v->seen = a->reconcile.round;
-	else
-		log_warn("volume=%s is in the pool and in no row of the "
-			 "registry, leaving it",
-			 id);
+		take_size(a, v, bytes);
+		stray_found(a, id);
+	} else {
+		stray_keep(a, STRAY_VOLUME, id)->bytes = bytes;
+	}
 }
 
 void volumes_settle(struct api *a)

@@ -54,6 +54,10 @@ struct volume *volume_find(struct api *a, const struct identity *who,
 /* In the table and the registry; `v` is freed by volume_drop(). */
 struct volume *volume_add(struct api *a, const char *project, const char *name,
 			  struct err *e);
+/* One that the pool has already. */
+struct volume_row;
+int volume_take_over(struct api *a, const struct volume_row *row,
+		     struct err *e) MUST_CHECK;
 /* Out of both. */
 void volume_drop(struct api *a, struct volume *v);
 
@@ -73,5 +77,5 @@ bool volume_has(const struct sandbox *s, const struct volume *v);
 struct sandbox *volume_user(struct api *a, const struct volume *v);
 
 /* Reconciliation: the pool has this one; the walk is over. */
-void volume_found(struct api *a, const char *id);
+void volume_found(struct api *a, const char *id, uint64_t bytes);
 void volumes_settle(struct api *a);

@@ -67,6 +67,7 @@ static const struct key {
 	NUM_KEY("client_timeout", DURATION, client_timeout_ms, "30s"),
 	NUM_KEY("max_peer_connections", NUMBER, max_peer_connections, "512"),
 	NUM_KEY("port_timeout", DURATION, port_timeout_ms, "5m"),
+	NUM_KEY("stray_days", NUMBER, stray_days, "30"),
 	NUM_KEY("drive_size", SIZE, drive_bytes, "10G"),
 	NUM_KEY("drive_versions", NUMBER, drive_versions, "20"),
 	TEXT_KEY(registries, ""),

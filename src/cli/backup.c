@@ -1,4 +1,7 @@
-/* carrel backup: what an installation knows, in one file. */
+/*
+ * carrel backup: the database, the log and the configuration in one file. What
+ * is in the pool and in the drive's directory is not in it.
+ */
 #include "cli/backup.h"
 
 #include <dirent.h>
@@ -242,7 +245,11 @@ int verb_backup(struct cli *cli, int argc, char **argv)
 		fail(cli, "write %s: %m", argv[1]);
 	cli_unfinished(NULL);
 	size_text(b.bytes, size);
-	printf("%s: %s; the log in %u files, registry, configuration\n",
+	printf("%s: %s; the log in %u files, the database (projects, keys, "
+	       "policies, usage, names), the configuration\n"
+	       "not in it: images, snapshots, disks of sandboxes, volumes, "
+	       "contents of the drive, keys that open secrets, the key that "
+	       "signs the log\n",
 	       argv[1], size, b.log_files);
 	return 0;
 }

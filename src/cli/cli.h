@@ -163,6 +163,7 @@ verb_fn verb_top, verb_stats, verb_usage, verb_events, verb_mcp;
 /* what they ask for */
 verb_fn verb_approvals, verb_approve, verb_deny;
 /* the installation */
+verb_fn verb_adopt, verb_prune;
 verb_fn verb_backup, verb_restore, verb_doctor, verb_completion, verb_version,
 	verb_help;
 extern const struct verb e2b_verbs[];

@@ -32,6 +32,9 @@ extern const struct check host_checks[], hardening_checks[], role_checks[];
 /* The first one is whether it runs at all. */
 extern const struct daemon_check daemon_checks[];
 
+/* doctor_state.c */
+void check_state(const json_t *host, struct finding *f);
+
 /* Set a finding. */
 void found(struct finding *f, const char *fmt, ...) PRINTF_LIKE(2, 3);
 void lacks(struct finding *f, enum level level, const char *remedy,

@@ -83,7 +83,12 @@ const struct verb all_verbs[] = {
 	{ .name = "rm",
 	  .fn = verb_rm,
 	  .args = "[OPTIONS] SANDBOX... | --all --force",
-	  .help = "end sandboxes and remove all that was theirs" },
+	  .help = "remove sandboxes with their disks and automatic snapshots",
+	  .notes = "Automatic snapshots, those of MCP sessions and "
+		   "before-merge-* go with the sandbox.\n"
+		   "Other snapshots stay, unless --snapshots is given; `prune` "
+		   "removes them by age.\n"
+		   "The audit log, volumes and files of the drive stay." },
 	{ .name = "inspect",
 	  .fn = verb_inspect,
 	  .args = "[OPTIONS] SANDBOX...",
@@ -283,6 +288,29 @@ const struct verb all_verbs[] = {
 	  .sub = log_verbs,
 	  .usual = "show",
 	  .help = "show what was done and by whom, and check it" },
+	{ .name = "prune",
+	  .fn = verb_prune,
+	  .args = "[OPTIONS]",
+	  .help = "remove what nothing uses any more",
+	  .notes = "Without options: automatic snapshots (kinds auto and own) "
+		   "of sandboxes that are gone.",
+	  .examples =
+		  PRODUCT " prune --dry-run\n" PRODUCT
+			  " prune --snapshots --images --older-than 30d\n" },
+	{ .name = "adopt",
+	  .fn = verb_adopt,
+	  .args = "[OPTIONS] [KIND:ID [NAME]]",
+	  .help = "list strays, and make them usable again",
+	  .notes = "A stray is in the pool, but not in the daemon's database: "
+		   "after a restored backup, for\n"
+		   "example. Strays are kept for stray_days (30). Without "
+		   "arguments they are listed. A lost\n"
+		   "database knew more than the pool does: labels, policies, "
+		   "secrets, names of snapshots and\n"
+		   "images, paths of the drive are not recovered.",
+	  .examples = PRODUCT " adopt\n" PRODUCT " adopt --all\n" PRODUCT
+			      " adopt image:iq3v5m7c2xk4hbnd6wye3rzfapg "
+			      "debian\n" },
 	{ .name = "doctor",
 	  .fn = verb_doctor,
 	  .args = "[OPTIONS]",
@@ -291,22 +319,35 @@ const struct verb all_verbs[] = {
 	{ .name = "backup",
 	  .fn = verb_backup,
 	  .args = "[OPTIONS] FILE",
-	  .help = "save what this installation knows in one file (root)",
-	  .notes = "Projects, keys, usage, the log with its public key, and "
-		   "the configuration. Images,\n"
-		   "sandboxes, volumes and the bytes of the drive are not in "
-		   "it, nor the key that signs\n"
-		   "the log. The daemon must run.",
+	  .help = "save the database, log and configuration in one file "
+		  "(root)",
+	  .notes =
+		  "Inside: projects, API keys (hashes), policies, usage, names "
+		  "and specs of sandboxes, images,\n"
+		  "snapshots and volumes, paths and versions of the drive, "
+		  "secrets as sealed values, the\n"
+		  "log with its public key, the configuration.\n"
+		  "Not inside: images, snapshots, disks of sandboxes, volumes, "
+		  "contents of the drive, the\n"
+		  "gate's keys without which sealed secrets cannot be opened, "
+		  "the key that signs the log.\n"
+		  "To save those too, stop the daemon and copy the whole "
+		  "state_dir. The daemon must run.",
 	  .examples = PRODUCT " backup /var/backups/" PRODUCT
 			      "-$(date +%F).tar\n" },
 	{ .name = "restore",
 	  .fn = verb_restore,
 	  .args = "[OPTIONS] FILE",
-	  .help = "make a backup the state of this host (root)",
-	  .notes = "The daemon must not run. The backup is checked before "
-		   "anything is touched. What is\n"
-		   "here already is put aside with --force, and never "
-		   "removed." },
+	  .help = "restore the database, log and configuration from a backup "
+		  "(root)",
+	  .notes =
+		  "The daemon must not run. The backup is checked before "
+		  "anything is touched. With --force\n"
+		  "an existing database and log are renamed, not removed. What "
+		  "the pool has and the backup\n"
+		  "does not know is kept as strays: see `adopt`. What the "
+		  "backup knows and the pool does not\n"
+		  "have is listed as missing." },
 	{ .name = "debug",
 	  .sub = debug_verbs,
 	  .help = "help for those who help you" },

@@ -237,7 +237,16 @@ int verb_restore(struct cli *cli, int argc, char **argv)
 	put_in_place(&r, "registry");
 	put_in_place(&r, BACKUP_AUDIT);
 	put_conf(&r);
-	puts("restored; start the daemon. Images are not in a backup: build "
-	     "or import them again");
+	puts("restored: the database, the log, the configuration; start the "
+	     "daemon.\n"
+	     "A backup has no images, snapshots, disks of sandboxes, volumes "
+	     "or "
+	     "contents of the drive. Where this\n"
+	     "host's pool still has them, they are used, and what is newer "
+	     "than "
+	     "the backup is kept as strays\n"
+	     "(see `" PRODUCT
+	     " adopt`); elsewhere build or import images again, "
+	     "and set secrets again.");
 	return 0;
 }

@@ -36,16 +36,21 @@ static int remove_all(struct cli *cli, bool force)
 
 int verb_rm(struct cli *cli, int argc, char **argv)
 {
-	bool all = false, force = false;
+	bool all = false, force = false, snapshots = false;
 	const struct opt table[] = {
 		{ "all", 'a', OPT_FLAG, &all, NULL, "every sandbox there is" },
 		{ "force", 'f', OPT_FLAG, &force, NULL,
 		  "with --all: do not ask" },
+		{ "snapshots", 0, OPT_FLAG, &snapshots, NULL,
+		  "also their named snapshots" },
 		OPT_HELP(cli),
 		{ 0 },
 	};
 	int n = cli_operands(cli, table, argc, argv);
 
+	if (all && snapshots)
+		cli_usage_error(cli, "--snapshots is for named sandboxes; see "
+				     "`prune`");
 	if (all && n > 0)
 		cli_usage_error(cli, "either --all or names, not both");
 	if (all)
@@ -53,5 +58,7 @@ int verb_rm(struct cli *cli, int argc, char **argv)
 	if (n == 0)
 		cli_usage_error(cli, "which sandbox? (ids or names, or --all "
 				     "--force)");
-	return remove_each(cli, "/v1/sandboxes/", n, argv + 1);
+	return remove_each_with(cli, "/v1/sandboxes/",
+				snapshots ? "?snapshots=true" : "", n,
+				argv + 1);
 }

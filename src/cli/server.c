@@ -159,16 +159,19 @@ json_t *server_get(struct cli *cli, const char *method, const char *target,
 }
 
 /* Whether the thing is gone; says why not. */
-static bool remove_one(struct cli *cli, const char *prefix, const char *ref)
+static bool remove_one(struct cli *cli, const char *prefix, const char *query,
+		       const char *ref)
 {
 	struct http_client c;
 	struct http_call call = { .method = "DELETE" };
 	char target[TARGET_CAP], message[MESSAGE_CAP];
+	AUTO(buf_done) struct buf whole = { 0 };
 	json_t *j;
 	int status;
 
 	server_target(cli, target, prefix, ref);
-	call.target = target;
+	buf_printf(&whole, "%s%s", target, query);
+	call.target = buf_str(&whole);
 	server_open(cli, &c);
 	status = server_call(cli, &c, &call, &j);
 	if (status / 100 != 2) {
@@ -180,12 +183,18 @@ static bool remove_one(struct cli *cli, const char *prefix, const char *ref)
 	return status / 100 == 2;
 }
 
-int remove_each(struct cli *cli, const char *prefix, int n, char **refs)
+int remove_each_with(struct cli *cli, const char *prefix, const char *query,
+		     int n, char **refs)
 {
 	int i, code = 0;
 
 	for (i = 0; i < n; i++)
-		if (!remove_one(cli, prefix, refs[i]))
+		if (!remove_one(cli, prefix, query, refs[i]))
 			code = EXIT_FAILED;
 	return code;
+}
+
+int remove_each(struct cli *cli, const char *prefix, int n, char **refs)
+{
+	return remove_each_with(cli, prefix, "", n, refs);
 }

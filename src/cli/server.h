@@ -40,3 +40,6 @@ int server_answer(struct cli *cli, struct http_client *c, json_t **out);
  * 0 when all are gone.
  */
 int remove_each(struct cli *cli, const char *prefix, int n, char **refs);
+/* The same with a query ("?x=y") behind each. */
+int remove_each_with(struct cli *cli, const char *prefix, const char *query,
+		     int n, char **refs);

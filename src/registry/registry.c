@@ -151,9 +151,23 @@ int stmt_run_durable(struct registry *r, enum registry_stmt which,
 	return rc;
 }
 
+/*
+ * A copy belongs to no pool: whoever restores it may have another one, and the
+ * same one has gone on since.
+ */
 int registry_copy(struct registry *r, const char *path, struct err *e)
 {
-	return sqlite_copy(r->db, path, e);
+	sqlite3 *copy = NULL;
+	int rc = sqlite_copy(r->db, path, e);
+
+	if (rc < 0)
+		return rc;
+	if (sqlite3_open_v2(path, &copy, SQLITE_OPEN_READWRITE, NULL) ||
+	    sqlite3_exec(copy, "DELETE FROM pool; DELETE FROM strays", NULL,
+			 NULL, NULL))
+		rc = sqlite_err(copy, e, "finish the copy");
+	sqlite3_close(copy);
+	return rc;
 }
 
 int registry_begin(struct registry *r, struct err *e)

@@ -147,7 +147,20 @@
 /* An end is in the log once: which record it is was decided before. */
 #define V6 "ALTER TABLE ended ADD COLUMN record INTEGER NOT NULL DEFAULT 0;"
 
-const char *const registry_steps[] = { V1, V2, V3, V4, V5, V6 };
+/*
+ * The pool that this database belongs to (one row, api/pool_id.h), and what is
+ * known about both that does not fit together: objects of the pool without a
+ * row, and (kind `missing`) rows without an object.
+ */
+#define V7                                                            \
+	"CREATE TABLE pool (one INTEGER PRIMARY KEY CHECK (one = 1)," \
+	" id TEXT NOT NULL, generation INTEGER NOT NULL,"             \
+	" confirmed INTEGER NOT NULL);"                               \
+	"CREATE TABLE strays (kind TEXT NOT NULL, id TEXT NOT NULL,"  \
+	" since_ms INTEGER NOT NULL, hours INTEGER NOT NULL,"         \
+	" PRIMARY KEY (kind, id)) WITHOUT ROWID;"
+
+const char *const registry_steps[] = { V1, V2, V3, V4, V5, V6, V7 };
 static_assert(ARRAY_LEN(registry_steps) == REGISTRY_VERSION, "a step each");
 
 #define DRIVE_COLUMNS                                          \
@@ -359,6 +372,21 @@ const char *const registry_statements[] = {
 			   " WHERE project = ?1 AND key = ?2",
 	[ST_STEP_LIST] = "SELECT project, key, snapshot, about, used_ms"
 			 " FROM template_steps ORDER BY used_ms",
+	[ST_POOL_GET] = "SELECT id, generation, confirmed FROM pool",
+	[ST_POOL_PUT] = "REPLACE INTO pool (one, id, generation, confirmed)"
+			" VALUES (1, ?1, ?2, ?3)",
+	[ST_POOL_EMPTY] = "SELECT EXISTS (SELECT 1 FROM sandboxes)"
+			  " OR EXISTS (SELECT 1 FROM images)"
+			  " OR EXISTS (SELECT 1 FROM snapshots)"
+			  " OR EXISTS (SELECT 1 FROM volumes)"
+			  " OR EXISTS (SELECT 1 FROM drive)"
+			  " OR EXISTS (SELECT 1 FROM keys)",
+	[ST_STRAY_ADD] = "INSERT OR IGNORE INTO strays (kind, id, since_ms,"
+			 " hours) VALUES (?1, ?2, ?3, 0)",
+	[ST_STRAY_REMOVE] = "DELETE FROM strays WHERE kind = ?1 AND id = ?2",
+	[ST_STRAY_AGE] = "UPDATE strays SET hours = hours + 1",
+	[ST_STRAY_LIST] = "SELECT kind, id, since_ms, hours FROM strays"
+			  " ORDER BY kind, id",
 };
 static_assert(ARRAY_LEN(registry_statements) == ST_COUNT,
 	      "a text for each statement");

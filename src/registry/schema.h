@@ -6,7 +6,7 @@
 
 #include <stddef.h>
 
-enum { REGISTRY_VERSION = 6 };
+enum { REGISTRY_VERSION = 7 };
 extern const char *const registry_steps[REGISTRY_VERSION];
 
 enum registry_stmt {
@@ -80,6 +80,13 @@ enum registry_stmt {
 	ST_STEP_PUT,
 	ST_STEP_REMOVE,
 	ST_STEP_LIST,
+	ST_POOL_GET,
+	ST_POOL_PUT,
+	ST_POOL_EMPTY,
+	ST_STRAY_ADD,
+	ST_STRAY_REMOVE,
+	ST_STRAY_AGE,
+	ST_STRAY_LIST,
 	ST_COUNT
 };
 extern const char *const registry_statements[ST_COUNT];

@@ -328,6 +328,15 @@ static int no_btrfs(struct err *e)
 		       "pool_driver = dir");
 }
 
+/* A second file would hide the first one, whose contents are still in use. */
+static int no_file(const struct conf *c, struct err *e)
+{
+	return err_set(e, ENOENT,
+		       "%s/%s is gone, but a pool is mounted at %s/%s/mnt: put "
+		       "the file back, or unmount it",
+		       c->state_dir, img, c->state_dir, closed);
+}
+
 /*
  * No file: is it the directory? 1 or 0, or -errno: not known, and a pool that
  * cannot be seen must not get a successor.
@@ -367,6 +376,9 @@ static int open_ours(const struct conf *c, int state_fd, int closed_fd,
 	if (r <= 0)
 		return r < 0 ? r : no_btrfs(e);
 	if (file_fd < 0) {
+		r = is_mount_root(closed_fd, "mnt", e);
+		if (r != 0)
+			return r < 0 ? r : no_file(c, e);
 		r = make_file(c, state_fd, closed_fd, e);
 		if (r < 0)
 			return r;

@@ -17,7 +17,7 @@
 
 enum { SWEEP_TRIES = 500, SWEEP_STEP_US = 10000 };
 
-static const char part[] = "snap", note_of[] = "of";
+static const char part[] = "snap", note_of[] = "of", note_about[] = "about";
 
 int note_write(int dir_fd, const char *name, const char *text, struct err *e)
 {
@@ -128,6 +128,38 @@ int store_volume_marked(struct store *s, const char *id, struct err *e)
 		return err_set(e, -r, "read the mark of volume %s: %s", id,
 			       strerror(-r));
 	return r >= 0;
+}
+
+static int describe(struct store *s, const char *in, const char *id,
+		    const char *about, struct err *e)
+{
+	AUTO_CLOSE int dir_fd = tree_dir(s, in, id, false, e);
+
+	return dir_fd < 0 ? dir_fd : note_write(dir_fd, note_about, about, e);
+}
+
+int store_snapshot_describe(struct store *s, const char *id, const char *about,
+			    struct err *e)
+{
+	return describe(s, part, id, about, e);
+}
+
+int store_volume_describe(struct store *s, const char *id, const char *about,
+			  struct err *e)
+{
+	return describe(s, "box", id, about, e);
+}
+
+int store_snapshot_about(struct store *s, const char *id, char of[ID_CAP],
+			 char about[STORE_ABOUT_CAP])
+{
+	struct err none = { 0 };
+	AUTO_CLOSE int dir_fd = tree_dir(s, part, id, false, &none);
+	int r = dir_fd < 0 ? dir_fd : note_read(dir_fd, note_of, of, ID_CAP);
+
+	if (r >= 0)
+		r = note_read(dir_fd, note_about, about, STORE_ABOUT_CAP);
+	return r < 0 ? r : 0;
 }
 
 /* With the note in it already, a rename makes it a snapshot. */

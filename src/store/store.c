@@ -459,6 +459,8 @@ static int remove_parts(const struct conf *c, struct err *e)
 			r = discard_all(&s, parts[i], e);
 	if (r == 0)
 		r = store_sweep(&s, e);
+	if (r >= 0 && unlinkat(s.root_fd, "identity", 0) < 0 && errno != ENOENT)
+		r = err_sys(e, "remove the identity of the pool");
 	for (i = 0; i < ARRAY_LEN(parts) && r >= 0; i++)
 		if (unlinkat(s.root_fd, parts[i], AT_REMOVEDIR) < 0)
 			r = err_sys(e, "remove %s/ of the pool", parts[i]);

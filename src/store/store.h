@@ -178,6 +178,18 @@ int store_volume_marked(struct store *s, const char *id,
 			struct err *e) MUST_CHECK;
 int store_volume_keep(struct store *s, const char *id,
 		      struct err *e) MUST_CHECK;
+/*
+ * What is known about the sandbox of a snapshot or of a volume that is marked:
+ * a line of text, so that the snapshot can be used when no database knows it.
+ */
+enum { STORE_ABOUT_CAP = 256 };
+int store_snapshot_describe(struct store *s, const char *id, const char *about,
+			    struct err *e) MUST_CHECK;
+int store_volume_describe(struct store *s, const char *id, const char *about,
+			  struct err *e) MUST_CHECK;
+/* Of a snapshot: whose disk it is, and the text. ENOENT where there is none. */
+int store_snapshot_about(struct store *s, const char *id, char of[ID_CAP],
+			 char about[STORE_ABOUT_CAP]) MUST_CHECK;
 /* For who copies it, or keeps it while it is discarded: opened to read. */
 int store_volume_read(struct store *s, const char *id,
 		      struct err *e) MUST_CHECK;
@@ -264,6 +276,19 @@ int store_template_next(struct store *s, const char *after,
 int store_template_clear(struct store *s, struct err *e) MUST_CHECK;
 /* Empties stage/ of what a crash left. */
 int store_stage_clear(struct store *s, struct err *e) MUST_CHECK;
+
+/*
+ * Identity of the pool: a note in its root that pairs the pool with the
+ * database of the api. `id` "": the pool has none. `contents`: there is at
+ * least one image, snapshot or volume.
+ */
+enum { STORE_ID_CAP = 33 };
+int store_identity_read(struct store *s, char id[STORE_ID_CAP],
+			uint64_t *generation, struct err *e) MUST_CHECK;
+int store_identity_write(struct store *s, const char *id, uint64_t generation,
+			 bool sync, struct err *e) MUST_CHECK;
+int store_has_contents(struct store *s, bool *contents,
+		       struct err *e) MUST_CHECK;
 
 int store_status(struct store *s, struct store_status *out,
 		 struct err *e) MUST_CHECK;

@@ -550,6 +550,17 @@ int box_begun(struct box *b, pid_t pid, int pid_fd, int talk_fd, struct err *e)
 	return r < 0 ? err_set(e, -r, "watch the launch: %s", strerror(-r)) : 0;
 }
 
+/* Its disk outlives it, and says whose it was. */
+static int mark_disk(struct box *b, struct err *e)
+{
+	char about[STORE_ABOUT_CAP];
+
+	about_text(&b->spec, false, about);
+	if (store_volume_mark(&b->w->store, b->spec.id, e) < 0)
+		return -e->code;
+	return store_volume_describe(&b->w->store, b->spec.id, about, e);
+}
+
 static int begin(struct box *b, struct launched *l, struct err *e)
 {
 	int r = launch_begin(&b->w->launch, &b->spec, &b->part, l, e);
@@ -566,7 +577,7 @@ static int go(struct box *b, struct err *e)
 	int r = 0;
 
 	if (b->spec.flags & LAUNCH_PERSIST)
-		r = store_volume_mark(&b->w->store, b->spec.id, e);
+		r = mark_disk(b, e);
 	if (r == 0)
 		r = box_is_vm(b) ? vm_go(b, e)
 				 : launch_go(&l, &b->spec, &b->part,

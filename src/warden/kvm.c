@@ -291,12 +291,12 @@ static void explain_end(struct kvm_probe *k, const siginfo_t *si, char *why,
 	struct err e = { 0 };
 
 	if (launch_hear(k->talk_fd, &e) < 0) {
-		snprintf(why, cap, "QEMU cannot be started: %s", e.msg);
+		snprintf(why, cap, "QEMU cannot be started: %.130s", e.msg);
 		return;
 	}
 	vm_last_line(&k->said, line);
 	if (*line)
-		snprintf(why, cap, "QEMU ended: %s", line);
+		snprintf(why, cap, "QEMU ended: %.140s", line);
 	else
 		snprintf(why, cap, "QEMU ended without a message, %s %d",
 			 si->si_code == CLD_EXITED ? "exit code" : "signal",

@@ -378,8 +378,11 @@ static void do_snapshot_next(struct warden *w, struct warden_req *q,
 			     struct waiter *wt)
 {
 	struct warden_rep rep = { 0 };
+	char id[ID_CAP];
 
-	list_end(snapshot_next(w, q->id, rep.id), "snapshots", &rep.err);
+	list_end(snapshot_next(w, q->id, id), "snapshots", &rep.err);
+	if (rep.err.code == 0)
+		about_snapshot(w, id, &rep.launch);
 	answer_rep(wt, &rep, NULL, 0);
 }
 
@@ -431,6 +434,27 @@ static void do_volume_next(struct warden *w, struct warden_req *q,
 	answer_rep(wt, &rep, NULL, 0);
 }
 
+static void do_pool(struct warden *w, struct warden_req *q, struct waiter *wt)
+{
+	const struct pool_spec *want = &q->pool;
+	struct warden_rep rep = { 0 };
+	struct pool_spec *is = &rep.pool;
+	bool contents = false;
+	int r = store_identity_read(&w->store, is->id, &is->generation,
+				    &rep.err);
+
+	if (r == 0 && *want->id && *is->id && strcmp(is->id, want->id) != 0)
+		r = err_set(&rep.err, EEXIST, "the pool has the id %s", is->id);
+	if (r == 0 && *want->id) {
+		r = store_identity_write(&w->store, want->id, want->generation,
+					 want->flags & POOL_SYNC, &rep.err);
+		*is = *want;
+	} else if (r == 0)
+		r = store_has_contents(&w->store, &contents, &rep.err);
+	is->flags = r == 0 && contents ? POOL_HAS_CONTENTS : 0;
+	answer_rep(wt, &rep, NULL, 0);
+}
+
 static void do_hello(struct warden *w, struct warden_req *q, struct waiter *wt)
 {
 	struct err none = { 0 };
@@ -454,6 +478,7 @@ enum need {
 	NEED_PAUSE,
 	NEED_VOLUME,
 	NEED_DOOR,
+	NEED_POOL,
 };
 
 static const struct {
@@ -485,6 +510,7 @@ static const struct {
 	[WARDEN_VOLUME_NEW] = { NEED_VOLUME, do_volume_new },
 	[WARDEN_VOLUME_REMOVE] = { NEED_ID, do_volume_remove },
 	[WARDEN_VOLUME_NEXT] = { NEED_ID_OR_EMPTY, do_volume_next },
+	[WARDEN_POOL] = { NEED_POOL, do_pool },
 };
 
 /* NUL-terminated within its array, and of the right form. */
@@ -605,6 +631,16 @@ static bool volume_ok(const struct volume_spec *s)
 	       disk_ok(s->bytes);
 }
 
+static bool pool_ok(const struct pool_spec *s)
+{
+	size_t n = strnlen(s->id, sizeof(s->id));
+
+	return (n == 0 ||
+		(n == POOL_ID_LEN && strspn(s->id, "0123456789abcdef") == n)) &&
+	       s->zero[0] == 0 && s->zero[1] == 0 && s->zero[2] == 0 &&
+	       (s->flags & ~(uint32_t)POOL_SYNC) == 0;
+}
+
 static int check(const struct conn *c, const struct warden_req *q,
 		 struct err *e)
 {
@@ -667,6 +703,10 @@ static int check(const struct conn *c, const struct warden_req *q,
 		    (q->door.flags & ~(uint32_t)DOOR_FLAGS_ALL) == 0)
 			return 0;
 		return err_set(e, EINVAL, "not a door of a sandbox");
+	case NEED_POOL:
+		if (pool_ok(&q->pool))
+			return 0;
+		return err_set(e, EINVAL, "not an identity of a pool");
 	}
 	return err_set(e, EBADMSG, "not a request");
 }

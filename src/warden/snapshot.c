@@ -229,6 +229,18 @@ static int prepare(struct snap *t, struct err *e)
 	return -e->code;
 }
 
+/* Only for those who have lost the api's database: failing is no failure. */
+static void describe(const struct snap *t)
+{
+	char about[STORE_ABOUT_CAP];
+	struct err e = { 0 };
+
+	about_text(&t->turn.box->spec, t->spec.flags & SNAPSHOT_STAY, about);
+	if (store_snapshot_describe(&t->job.w->store, t->spec.snap, about, &e) <
+	    0)
+		log_warn("snapshot=%s %s", t->spec.snap, e.msg);
+}
+
 static int snap_work(struct job *j, struct err *e)
 {
 	struct snap *t = container_of(j, struct snap, job);
@@ -245,6 +257,8 @@ static int snap_work(struct job *j, struct err *e)
 	copies_prepare(s, &c);
 	r = take(t, &c, e);
 	copies_end(&c, r == 0, t->out.copied);
+	if (r == 0)
+		describe(t);
 	/* What is not known is not told. */
 	if (r == 0 &&
 	    store_volume_usage(s, t->spec.id, &t->out.done.bytes, &none) < 0)

@@ -78,7 +78,12 @@ enum warden_op {
 	WARDEN_SNAPSHOT,
 	/* ENOENT when there is none, EBUSY while a worker looks at it. */
 	WARDEN_SNAPSHOT_REMOVE,
-	/* The snapshot with the smallest id above `id`; ENOENT at the end. */
+	/*
+	 * The snapshot with the smallest id above `id`; ENOENT at the end. The
+	 * answer is a `launch`: its id is the snapshot's, `from` the sandbox
+	 * whose disk it is, the rest that sandbox's spec; `image` is "" where
+	 * the pool does not know it.
+	 */
 	WARDEN_SNAPSHOT_NEXT,
 	/*
 	 * Stops everything inside, the agent too, until WARDEN_RESUME; both
@@ -123,6 +128,12 @@ enum warden_op {
 	 * a disk that outlives it does. Answered at once.
 	 */
 	WARDEN_GIVE_UP,
+	/*
+	 * The identity of the pool (struct pool_spec). An empty id only reads;
+	 * any other id is written together with the generation. EEXIST: the
+	 * pool has another id, which stays.
+	 */
+	WARDEN_POOL,
 	WARDEN_OPS
 };
 
@@ -156,6 +167,9 @@ enum launch_flags {
 	/* There and in the answer to WARDEN_LAUNCH: its kernel runs on the
 	 * processor itself, and is not emulated. */
 	LAUNCH_KVM = 1 << 17,
+	/* Only in answers to WARDEN_SNAPSHOT_NEXT: the sandbox stood still
+	 * from then on, as for a suspend. */
+	LAUNCH_STAYED = 1 << 18,
 };
 
 enum {
@@ -270,6 +284,23 @@ struct volume_spec {
 	uint64_t bytes; /* limit */
 };
 
+enum { POOL_ID_LEN = 32, POOL_ID_CAP = POOL_ID_LEN + 1 };
+
+enum pool_flags {
+	POOL_SYNC = 1,         /* in requests: on disk before the answer */
+	POOL_HAS_CONTENTS = 2, /* in answers to reads: images, snapshots or
+				  volumes */
+};
+
+/* Pairs the pool with the api's database: both have the same id, and the
+ * generation says which of the two is older. */
+struct pool_spec {
+	char id[POOL_ID_CAP]; /* hexadecimal; "": none */
+	char zero[3];
+	uint32_t flags;
+	uint64_t generation;
+};
+
 enum connect_flags {
 	CONNECT_V6 = 1, /* ::1, not 127.0.0.1 */
 	CONNECT_FLAGS_ALL = 1,
@@ -354,6 +385,7 @@ struct warden_req {
 		struct view_spec view;
 		struct volume_spec volume;
 		struct door_spec door;
+		struct pool_spec pool;
 	};
 };
 
@@ -364,12 +396,14 @@ struct warden_rep {
 	struct err err; /* code 0: done */
 	union {
 		char id[ID_CAP];
-		struct launch_spec launch; /* also of WARDEN_NEXT */
+		struct launch_spec launch; /* also of WARDEN_NEXT and
+					      WARDEN_SNAPSHOT_NEXT */
 		struct sandbox_use use;
 		struct last_use last; /* `id` is at the same place */
 		struct host_info host;
 		struct snapshot_done snapshot;
 		struct volume_spec volume; /* of WARDEN_VOLUME_NEXT */
 		struct door_done door;
+		struct pool_spec pool;
 	};
 };

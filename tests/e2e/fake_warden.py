@@ -23,7 +23,7 @@ from harness import (ATTACH, ATTACHED, EXIT, FAILED, GAP, INPUT, INPUT_ACK,
 (HELLO, LAUNCH, KILL, KILL_ALL, NEXT, STAT, IMAGE_IMPORT, IMAGE_COMMIT,
  IMAGE_REMOVE, IMAGE_NEXT, HOST, ENDED, CONNECT, RESIZE, SNAPSHOT,
  SNAPSHOT_REMOVE, SNAPSHOT_NEXT, PAUSE, RESUME, VIEW, FETCH, DOOR, VOLUME_NEW,
- VOLUME_REMOVE, VOLUME_NEXT) = range(1, 26)
+ VOLUME_REMOVE, VOLUME_NEXT, GIVE_UP, POOL) = range(1, 28)
 VERSION = 3
 LAUNCH_PAUSED = 1 << 16
 LAUNCH_SPEC = "<28s28s28s64sIIIQQQ640s"
@@ -185,6 +185,7 @@ class FakeWarden:
         self.behave = behave
         self.boxes = {}
         self.images = set()
+        self.pool_id = b"", 0
         self.snapshots = {}  # id: of which sandbox
         self.volumes = {}  # id: size
         self.imports = {}
@@ -317,6 +318,8 @@ class FakeWarden:
         elif op == VOLUME_NEXT:
             later = sorted(i for i in self.volumes if i > box_id)
             code, body = (0, later[0].encode()) if later else (ENOENT, b"")
+        elif op == POOL:
+            body = self.identity(rest)
         elif op == RESIZE:
             if box_id in self.boxes:
                 self.resize(box_id, *struct.unpack("<IQQ", rest[28:48]))
@@ -332,6 +335,15 @@ class FakeWarden:
         self.reply(conn, op, seq, code, "no" if code else "", body, fds)
         for fd in fds:
             os.close(fd)
+
+    def identity(self, rest):
+        """The id of the pool, after it was set if the request has one."""
+        wanted, _, generation = struct.unpack_from("<33s3xIQ", rest)
+        if text(wanted):
+            self.pool_id = wanted, generation
+        wanted, generation = self.pool_id
+        contents = self.images or self.snapshots or self.volumes
+        return struct.pack("<33s3xIQ", wanted, 2 if contents else 0, generation)
 
     def launch(self, box_id, spec):
         source = text(spec[56:84])

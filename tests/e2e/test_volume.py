@@ -248,12 +248,13 @@ class Limits(unittest.TestCase):
         self.restart()
         self.assertEqual(self.states(), {"a": "ready"})
 
-    def test_nobodys(self):
-        """What no row knows is not ours to remove."""
+    def test_volume_without_a_row_is_kept_as_a_stray(self):
         self.a.warden.volumes["i" + "a" * 26] = 1
         self.restart()
-        wait_for("it is told", lambda: "in no row" in self.a.log(), 10 * SLOW)
+        wait_for("it is told", lambda: "has no row" in self.a.log(), 10 * SLOW)
         self.assertEqual(len(self.a.warden.volumes), 1)
+        strays = self.a.api("GET", "/v1/strays").json["strays"]
+        self.assertEqual([s["id"] for s in strays], ["i" + "a" * 26])
 
     def test_half(self):
         """The daemon dies while one is made, and while one is removed."""

@@ -16,6 +16,7 @@
 #include "check.h"
 #include "registry/drive.h"
 #include "registry/migrate.h"
+#include "registry/pool.h"
 #include "registry/templates.h"
 
 static char dir[] = "/tmp/registry_test.XXXXXX";
@@ -782,6 +783,60 @@ static void test_templates(void)
 	registry_close(&r);
 }
 
+static int count_stray(void *arg, const struct stray_row *row)
+{
+	unsigned *n = arg;
+
+	CHECK_STR(row->kind, "image");
+	CHECK(row->since_ms == 5 && row->hours == 1);
+	++*n;
+	return 0;
+}
+
+static void test_pool(void)
+{
+	struct pool_row row;
+	struct err e = { 0 };
+	struct registry r;
+	unsigned n = 0;
+	bool empty;
+
+	unlink(path);
+	CHECK(registry_open(&r, path, &e) == 0);
+	CHECK(registry_pool_get(&r, &row, &empty, &e) == 0);
+	CHECK(empty && *row.id == '\0' && row.generation == 0);
+	row = (struct pool_row){ .id = "ab", .generation = 3, .confirmed = 2 };
+	CHECK(registry_pool_put(&r, &row, true, &e) == 0);
+	row.generation = 4;
+	CHECK(registry_pool_put(&r, &row, false, &e) == 0);
+	CHECK(registry_stray_add(
+		      &r,
+		      &(struct stray_row){ .kind = "image", .id = "i", 5, 0 },
+		      &e) == 0);
+	CHECK(registry_strays_age(&r, &e) == 0);
+	/* What is there stays as it is. */
+	CHECK(registry_stray_add(
+		      &r,
+		      &(struct stray_row){ .kind = "image", .id = "i", 9, 0 },
+		      &e) == 0);
+	CHECK(registry_stray_each(&r, count_stray, &n, &e) == 0);
+	CHECK(n == 1);
+	CHECK(registry_stray_remove(&r, "image", "i", &e) == 0);
+	CHECK(registry_stray_each(&r, count_stray, &n, &e) == 0);
+	CHECK(n == 1);
+	CHECK(registry_image_put(&r,
+				 &(struct image_row){ .name = "a",
+						      .id = "b",
+						      .config = "",
+						      .cache = "" },
+				 &e) == 0);
+	CHECK(registry_pool_get(&r, &row, &empty, &e) == 0);
+	CHECK(!empty && row.generation == 4 && row.confirmed == 2);
+	CHECK_STR(row.id, "ab");
+	registry_close(&r);
+	unlink(path);
+}
+
 int main(void)
 {
 	char cmd[80];
@@ -802,6 +857,7 @@ int main(void)
 	test_from_v1();
 	test_crash();
 	test_speed();
+	test_pool();
 	test_newer();
 	test_migrate();
 	snprintf(cmd, sizeof(cmd), "%s/m.db", dir);

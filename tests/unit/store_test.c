@@ -906,6 +906,47 @@ static void check_snapshot_limit(struct store *s)
 }
 
 /* The default: our own file, simple quotas where the kernel has them. */
+static void check_identity(struct store *s)
+{
+	char id[STORE_ID_CAP], snap[ID_CAP], of[ID_CAP], box[ID_CAP];
+	char about[STORE_ABOUT_CAP];
+	uint64_t generation;
+	bool contents;
+	int fd;
+
+	OK(store_identity_read(s, id, &generation, &e));
+	CHECK_STR(id, "");
+	OK(store_has_contents(s, &contents, &e));
+	CHECK(!contents);
+	OK(store_identity_write(s, "00112233445566778899aabbccddeeff", 7, true,
+				&e));
+	OK(store_identity_write(s, "00112233445566778899aabbccddeeff", 8, false,
+				&e));
+	OK(store_identity_read(s, id, &generation, &e));
+	CHECK_STR(id, "00112233445566778899aabbccddeeff");
+	CHECK(generation == 8);
+	new_id(box);
+	new_id(snap);
+	fd = OK(store_volume_new(s, box, 100 * MIB, !s->disk_limit, &e));
+	close(fd);
+	OK(store_volume_mark(s, box, &e));
+	OK(store_volume_describe(s, box, "some words", &e));
+	fd = OK(store_volume_read(s, box, &e));
+	OK(store_snapshot_new(s, snap, box, fd, &e));
+	close(fd);
+	CHECK(store_snapshot_about(s, snap, of, about) == -ENOENT);
+	OK(store_volume_keep(s, box, &e));
+	CHECK(store_snapshot_about(s, box, of, about) == 0);
+	CHECK_STR(of, box);
+	CHECK_STR(about, "some words");
+	OK(store_has_contents(s, &contents, &e));
+	CHECK(contents);
+	OK(store_snapshot_discard(s, snap, &e));
+	OK(store_snapshot_discard(s, box, &e));
+	OK(store_has_contents(s, &contents, &e));
+	CHECK(!contents);
+}
+
 static void test_file(void)
 {
 	struct conf c = conf_make("auto", "auto");
@@ -914,6 +955,7 @@ static void test_file(void)
 
 	OK(store_open(&s, &c, &e));
 	check_mount(&s, &c);
+	check_identity(&s);
 	printf("# simple quotas: %d\n", s.simple_quota);
 	CHECK(s.disk_limit);
 	check_image(&s, image, true);

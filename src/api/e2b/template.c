@@ -330,6 +330,22 @@ struct build *build_add(struct api *a, struct template *t, json_t *about,
 	return NULL;
 }
 
+bool templates_need(struct api *a, const char *snapshot)
+{
+	struct list *n, *next, *b, *after;
+
+	list_each (n, next, &a->templates.all) {
+		struct template *t = container_of(n, struct template, node);
+
+		list_each (b, after, &t->builds)
+			if (strcmp(container_of(b, struct build, node)
+					   ->snapshot,
+				   snapshot) == 0)
+				return true;
+	}
+	return false;
+}
+
 static void drop_snapshot(struct api *a, const char *id)
 {
 	struct snapshot *snap = *id ? snapshot_by_id(a, id) : NULL;

@@ -84,6 +84,9 @@ bool template_tag_valid(const char *s);
 /* Is it written like the id of a build? */
 bool is_uuid(const char *s);
 
+/* Is this snapshot the disk of a build? */
+bool templates_need(struct api *a, const char *snapshot);
+
 /* --- the table --- */
 
 enum build_state {

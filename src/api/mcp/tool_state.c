@@ -42,7 +42,7 @@ static void snapshot_begin(struct task *t)
 {
 	AUTO(buf_done) struct buf target = { 0 };
 	const char *name = task_str(t, "name", NULL);
-	json_t *body = json_object();
+	json_t *body = json_pack("{s:b}", "own", 1);
 
 	if (name)
 		json_object_set_new(body, "name", json_string(name));
