@@ -13,7 +13,7 @@ void check_state(const json_t *host, struct finding *f)
 		json_integer_value(json_object_get(state, "missing"));
 
 	if (*held)
-		lacks(f, LEVEL_MISSING,
+		lacks(f, LEVEL_FAIL,
 		      "put the right half back and restart, or `" PRODUCT
 		      " adopt --all`: see " PRODUCT " adopt",
 		      "nothing is served: %.130s", held);
