@@ -87,6 +87,7 @@ static void make(void)
 /* The list ends where it is empty, or its block does. */
 static int merge_fd(const uint8_t *data, size_t n)
 {
+	static const char end = MERGE_END;
 	size_t len = n < TAR_BLOCK ? n : TAR_BLOCK, i;
 	int fd = memfd_create("merge", MFD_CLOEXEC);
 	AUTO_CLOSE int tar_fd = input_fd(data + len, n - len);
@@ -102,7 +103,7 @@ static int merge_fd(const uint8_t *data, size_t n)
 	while ((part = read(tar_fd, block, sizeof(block))) > 0)
 		if (write_full(fd, block, (size_t)part) < 0)
 			abort();
-	if (lseek(fd, 0, SEEK_SET) != 0)
+	if (write_full(fd, &end, 1) < 0 || lseek(fd, 0, SEEK_SET) != 0)
 		abort();
 	return fd;
 }

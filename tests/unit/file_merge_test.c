@@ -57,8 +57,12 @@ static void add_attr(const char *text)
 }
 
 /* Ends list and tar, and runs it on "root". */
+static bool cut_off; /* the client left before it said that this is all */
+
 static int go(void)
 {
+	static const char end = MERGE_END;
+
 	line("");
 	if (buf_len(&tar) > 0) {
 		memset(buf_room(&tar, 1024), 0, 1024);
@@ -66,6 +70,8 @@ static int go(void)
 	}
 	buf_add(&run_in, buf_data(&tar), buf_len(&tar));
 	buf_clear(&tar);
+	if (!cut_off)
+		buf_add(&run_in, &end, 1);
 	return RUN("host.merge", "root");
 }
 #define REFUSED(want, text)                     \
@@ -86,6 +92,17 @@ static void start(void)
 static bool is_tidy(void)
 {
 	return !exists("root/.merge~under~way");
+}
+
+static void test_cut_off(void)
+{
+	start();
+	put_file("root/gone", "x");
+	line("-/gone");
+	cut_off = true;
+	CHECK(go() == 1 && run_why.code == EBADMSG);
+	cut_off = false;
+	CHECK(exists("root/gone") && is_tidy());
 }
 
 static void test_put_and_remove(void)
@@ -334,6 +351,7 @@ int main(void)
 	}
 	top_make();
 	test_put_and_remove();
+	test_cut_off();
 	test_types();
 	test_not_empty();
 	test_hardlinks();

@@ -257,7 +257,8 @@ static void test_answers(void)
 		  "Set-Cookie: a=1|Clear-Site-Data: *|"
 		  "Service-Worker-Allowed: /|X-Own: 2|");
 	CHECK_STR(outside(text, &by_path),
-		  "Set-Cookie: a=1|X-Own: 2|Content-Security-Policy: "
+		  "Set-Cookie: a=1; Path=/v1/sandboxes/x/ports/80|"
+		  "X-Own: 2|Content-Security-Policy: "
 		  "sandbox allow-scripts allow-forms allow-popups "
 		  "allow-modals allow-downloads|");
 }
