@@ -32,8 +32,9 @@ static int print_strays(struct cli *cli, bool json)
 		print_json(j);
 	} else {
 		table_init(&t, titles, ARRAY_LEN(titles));
-		json_array_foreach (json_object_get(j, "strays"), i, s)
+		json_array_foreach (json_object_get(j, "strays"), i, s) {
 			stray_row(&t, s);
+		}
 		table_print(&t);
 		table_done(&t);
 		if (*held)

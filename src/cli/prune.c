@@ -14,14 +14,16 @@ static void print_pruned(const json_t *j)
 	const json_t *s;
 	size_t i;
 
-	json_array_foreach (json_object_get(j, "removed"), i, s)
+	json_array_foreach (json_object_get(j, "removed"), i, s) {
 		printf("%s %s:%s%s%s\n", did, show_str(s, "kind"),
 		       show_str(s, "id"), *show_str(s, "name") ? " " : "",
 		       show_str(s, "name"));
-	json_array_foreach (json_object_get(j, "kept"), i, s)
+	}
+	json_array_foreach (json_object_get(j, "kept"), i, s) {
 		fprintf(stderr, PRODUCT ": kept %s:%s: %s\n",
 			show_str(s, "kind"), show_str(s, "id"),
 			show_str(s, "error"));
+	}
 }
 
 int verb_prune(struct cli *cli, int argc, char **argv)

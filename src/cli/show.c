@@ -172,8 +172,9 @@ static void show_branch(const char *name, const json_t *v, int depth)
 		show_tree(v, depth + 1);
 		return;
 	}
-	json_array_foreach ((json_t *)v, i, one)
+	json_array_foreach ((json_t *)v, i, one) {
 		show_branch(name, one, depth);
+	}
 }
 
 void show_tree(const json_t *j, int depth)
