@@ -90,8 +90,8 @@ static void request_of(const struct approval *p, struct request *q)
 
 /* --- what a person decides --- */
 
-/* `rule` is "allow ...": the same with another word becomes the sandbox's,
- * behind all others, so that whatever denies the place later wins. */
+/* `rule` is "allow ...": adds the same rule with "ask" behind all others of the
+ * sandbox, so that every rule with "deny" wins, later ones too. */
 static int add_rule(struct sandbox *s, const char *rule,
 		    const struct identity *who, const char *request_id,
 		    struct err *e)

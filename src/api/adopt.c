@@ -144,7 +144,7 @@ static void put_volumes(struct api *a, const struct launch_spec *l,
 	}
 }
 
-/* What its launch says; without an end, because nobody knows one. */
+/* The spec of the recorded launch, without a timeout: the deadline is lost. */
 static int spec_of(struct api *a, const struct stray *s,
 		   const struct adopt_ask *ask, struct spec *spec,
 		   struct err *e)
@@ -162,7 +162,7 @@ static int spec_of(struct api *a, const struct stray *s,
 		return -e->code;
 	img = image_find(a, image);
 	if (!img)
-		return err_set(e, ENOENT, "its image %s is not there", image);
+		return err_set(e, ENOENT, "image %s is missing", image);
 	spec_defaults(spec, &a->conf);
 	spec->timeout_ms = 0;
 	snprintf(spec->image, sizeof(spec->image), "%s", img->name);

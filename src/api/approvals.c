@@ -92,7 +92,7 @@ bool approval_of_budget(const struct approval *p)
 	return strcmp(p->part, GATE_PART_BUDGET) == 0;
 }
 
-/* What an approval opens. */
+/* The thing that an approval opens. */
 static const char *about(const struct approval *p)
 {
 	if (p->ahead)

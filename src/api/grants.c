@@ -16,7 +16,7 @@ enum { LOOK_MAX_MS = 3600 * 1000 }; /* the clock of the wall may be set */
 struct grant {
 	struct list node;
 	uint64_t id, until_ms, created_ms;
-	uint64_t end_ms; /* its end in time since the boot, which nobody sets */
+	uint64_t end_ms; /* end by the boot clock, which cannot be set */
 	char sandbox[ID_CAP];
 	char rule[GRANT_RULE_CAP];
 	char who[WHO_CAP];
@@ -60,7 +60,7 @@ static void drop(struct api *a, struct grant *g)
 
 static void plan(struct api *a);
 
-/* `who` NULL: its time is over. */
+/* The grant has expired if `who` is NULL. */
 static void note_end(struct sandbox *s, const struct grant *g,
 		     const struct identity *who, const char *request_id)
 {
@@ -234,7 +234,7 @@ json_t *grants_json(const struct sandbox *s)
 	return list;
 }
 
-/* Whose it is, if `who` may know. */
+/* The sandbox of the grant, or NULL if `who` may not see it. */
 static struct sandbox *owner_of(struct api *a, const struct identity *who,
 				const struct grant *g)
 {

@@ -528,11 +528,11 @@ static void h_chmod(struct api *a, struct http_conn *c, const struct call *call)
 		  "the same as base64, for names that are not UTF-8" },   \
 		{ "user", "string", "as whom; by default the sandbox's user" }
 
-#define OWNER_QUERY                                        \
-	{ "owner", "string",                               \
-	  "with user=root: relative paths start in this "  \
-	  "user's home, who owns what is made; \"\": the " \
-	  "usual user" }
+#define OWNER_QUERY                                       \
+	{ "owner", "string",                              \
+	  "with user=root: relative paths start in this " \
+	  "user's home, and this user owns new files; "   \
+	  "\"\": the usual user" }
 #define DETAIL_QUERY \
 	{ "detail", "boolean", "attributes, and where links lead" }, OWNER_QUERY
 

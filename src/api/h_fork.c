@@ -400,7 +400,7 @@ static void ask_gone(struct http_conn *c, void *owner)
 	free(owner);
 }
 
-/* A key is for one body, and for what it is a fork of. */
+/* An idempotency key is bound to the body and to the parent of the fork. */
 static bool was_answered(struct fork *f, const char *body, size_t n)
 {
 	AUTO(buf_done) struct buf all = { 0 };

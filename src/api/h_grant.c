@@ -1,4 +1,4 @@
-/* Requests about what people have let sandboxes do: shown, and withdrawn. */
+/* Requests about grants: list and withdraw them. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -48,7 +48,7 @@ static void on_door(struct gate_up *d, const struct err *e)
 	loop_defer(&w->api->loop, &w->gone, withdrawal_free);
 }
 
-/* It opens nothing any more when this is answered. */
+/* Replies after the gate has confirmed that the grant no longer applies. */
 static void h_withdraw(struct api *a, struct http_conn *c,
 		       const struct call *call)
 {
@@ -78,9 +78,8 @@ static void h_withdraw(struct api *a, struct http_conn *c,
 }
 
 const struct route grant_routes[] = {
-	{ "GET", "/v1/grants", h_list, SCOPE_READ, ROUTE_ALONE,
-	  "List what people have let sandboxes do", NULL, NULL, "GrantList",
-	  200 },
+	{ "GET", "/v1/grants", h_list, SCOPE_READ, ROUTE_ALONE, "List grants",
+	  NULL, NULL, "GrantList", 200 },
 	{ "DELETE", "/v1/grants/{number}", h_withdraw, SCOPE_APPROVE, 0,
 	  "Withdraw a grant", NULL, NULL, NULL, 204 },
 	{ 0 },

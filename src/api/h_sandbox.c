@@ -321,8 +321,8 @@ static void h_sandbox_delete(struct api *a, struct http_conn *c,
 
 static const struct route_query delete_query[] = {
 	{ "snapshots", "boolean",
-	  "also the snapshots that somebody asked for; its automatic ones "
-	  "always go" },
+	  "also remove snapshots that users took; automatic snapshots are "
+	  "always removed" },
 	{ 0 },
 };
 

@@ -157,7 +157,7 @@ static void adopt_now(struct adopting *w)
 	adopting_free(w);
 }
 
-/* A walk through the pool is under way: it finds what is to be adopted. */
+/* Waits for the end of the walk through the pool, which finds the strays. */
 static void adopt_later(struct timer *t)
 {
 	struct adopting *w = container_of(t, struct adopting, later);
@@ -343,8 +343,8 @@ static int take_prune(struct pruning *p, json_t *body, struct err *e)
 		return err_set(e, EINVAL, "%.150s", why.text);
 	if (p->snapshots && older < 0)
 		return err_set(e, EINVAL,
-			       "snapshots that somebody asked for are removed "
-			       "by age only: say older_than, in seconds");
+			       "snapshots that users took are removed by age "
+			       "only: set older_than, in seconds");
 	if ((*p->who.project || p->who.scope < SCOPE_ADMIN) &&
 	    (p->images || p->strays))
 		return err_set(e, EPERM,

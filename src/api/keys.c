@@ -44,7 +44,7 @@ int scope_parse(const char *name, enum scope *out)
 	return -EINVAL;
 }
 
-/* -1: nobody wrote such a number. */
+/* -1: unknown number, as in a damaged row. */
 static int scope_of_row(const struct key_row *row)
 {
 	size_t i;

@@ -199,7 +199,8 @@ void pool_id_walked(struct api *a, bool complete)
 	struct pool_id *p = &a->pool_id;
 	struct err e = { 0 };
 
-	/* Strays that nobody has seen would be leftovers next time. */
+	/* An incomplete walk may have missed strays: with equal identities the
+	 * next walk would remove them as leftovers. */
 	if (!complete && !p->current)
 		return;
 	if (*p->found.id)

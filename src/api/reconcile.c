@@ -15,7 +15,7 @@
 #include "api/api.h"
 #include "api/e2b/build.h"
 
-/* Once, before anybody can put a file. */
+/* Runs once, before clients can upload files. */
 static void sweep_drive(struct api *a)
 {
 	struct err e = { 0 };
@@ -142,7 +142,7 @@ static bool keeps_row(struct sandbox *s)
 
 	if (!s->told || !s->spec.persist || !stray_missing(s->api, s->id))
 		return false;
-	if (box_keep_disk(s, "its disk is not in the pool", NULL, &e) < 0)
+	if (box_keep_disk(s, "the disk is not in the pool", NULL, &e) < 0)
 		log_err("sandbox=%s %s, trying again later", s->id, e.msg);
 	return true;
 }
@@ -296,7 +296,7 @@ static void found_nobodys(struct api *a, const struct launch_spec *l)
 		end_texts(&stray->launch);
 		return;
 	}
-	log_info("sandbox=%s is nobody's, killing it", l->id);
+	log_info("sandbox=%s has no row, killing it", l->id);
 	a->reconcile.killed++;
 	warden_chore(&a->warden, WARDEN_KILL, l->id);
 }
@@ -307,8 +307,8 @@ static void box_runs_again(struct sandbox *s)
 	struct snapshot *disk = snapshot_by_id(s->api, s->disk);
 	struct err e = { 0 };
 
-	/* A resume removes the disk. Should it be there, it is not removed:
-	 * somebody may have asked for it to be kept. */
+	/* A resume removes the disk. If it still exists, keep it as a user
+	 * snapshot: a client may have asked to keep it. */
 	if (disk) {
 		disk->kind = SNAPSHOT_USER;
 		disk->replaced = true;

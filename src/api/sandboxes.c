@@ -28,7 +28,7 @@
 
 enum {
 	KILL_RETRY_MS = 500,
-	CLOCK_STEP_MS = 60 * 1000, /* that a clock may be set back by */
+	CLOCK_STEP_MS = 60 * 1000, /* tolerated step back of the clock */
 };
 
 static void box_drop_spec(struct sandbox *s)

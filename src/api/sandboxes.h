@@ -194,8 +194,8 @@ void box_abort(struct sandbox *s, int code, const char *why);
 void box_gone(struct sandbox *s, const char *why,
 	      const struct sandbox_use *last);
 /*
- * One that lives, or whose disk is the snapshot `disk`, and that has no row so
- * far: BOX_FOUND or suspended. Takes the content of `spec`.
+ * Adds a sandbox that has no row so far: a living one (BOX_FOUND), or with the
+ * snapshot `disk` as its disk a suspended one. Takes the content of `spec`.
  */
 struct sandbox *box_take_over(struct api *a, const char *id,
 			      const char *project, struct spec *spec,

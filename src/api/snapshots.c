@@ -530,7 +530,7 @@ void snapshot_stray(struct api *a, const char *id)
 {
 	struct snapshot *snap = snapshot_new(a, id, SNAPSHOT_TEMP);
 
-	log_info("snapshot=%s is nobody's, removing it", id);
+	log_info("snapshot=%s has no row, removing it", id);
 	remove_now(snap);
 }
 

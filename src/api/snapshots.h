@@ -67,7 +67,7 @@ struct snapshot {
 	/* That have it as base or disk; as base. */
 	unsigned n_boxes, n_snapshots;
 	bool removing;
-	bool replaced; /* its sandbox runs: it may be gone (reconcile.c) */
+	bool replaced; /* by a running sandbox: may be gone (reconcile.c) */
 	bool has_row;
 	bool rowless; /* a kept disk whose row could not be written: held */
 	/* While it is taken. */
@@ -104,7 +104,8 @@ static inline bool snapshot_is_own(const struct snapshot *snap)
 {
 	return snap->kind == SNAPSHOT_AUTO || snap->kind == SNAPSHOT_OWN;
 }
-/* Those of a sandbox that was removed go; `all`: the named ones too. */
+/* Removes the snapshots of a removed sandbox; those of kind `user` only if
+ * `all` is set. */
 void snapshots_of_removed(struct api *a, const char *sandbox, bool all);
 /* Can users see it? */
 bool snapshot_visible(const struct snapshot *snap);

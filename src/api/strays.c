@@ -85,7 +85,7 @@ void stray_forget(struct api *a, struct stray *s)
 	free(s);
 }
 
-/* The row comes first: what is put aside must stay so after a crash. */
+/* Writes the row first, so that the stray is still one after a crash. */
 static struct stray *put_aside(struct api *a, enum stray_kind kind,
 			       const char *id)
 {
@@ -209,7 +209,7 @@ static void on_volume_removed(struct warden_call *c,
 	struct stray *s = container_of(c, struct stray, call);
 
 	(void)fds;
-	/* Its sandbox is on its way out. */
+	/* The sandbox that mounts the volume is still exiting: retry. */
 	if (rep->err.code == EBUSY) {
 		timer_set(&s->api->loop, &s->again, AGAIN_MS, remove_volume);
 		return;

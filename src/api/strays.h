@@ -1,8 +1,8 @@
 /*
- * Strays: what the pool or the drive's directory has and no row knows, while
- * the database cannot be trusted to know everything (pool_id.h). A stray stays
- * where it is until it is adopted, pruned, or stray_days have passed; a
- * sandbox that runs goes on, and nobody is served by it.
+ * Strays: objects of the pool or of the drive's directory without a row, while
+ * the database cannot be trusted to be complete (pool_id.h). A stray stays
+ * where it is until it is adopted, pruned, or stray_days have passed; a running
+ * sandbox goes on, but clients cannot use it.
  *
  * The other way round, rows whose object is not in the pool are `missing`:
  * they are kept until the object is back or the user removes them.
@@ -57,14 +57,14 @@ struct strays {
 
 int strays_load(struct api *a, struct err *e) MUST_CHECK;
 struct stray *stray_find(struct api *a, enum stray_kind kind, const char *id);
-/* One without a row was found: is it (from now on) a stray? NULL: it is a
- * leftover, to be removed. */
+/* An object without a row was found. Returns its stray, a new one if needed;
+ * NULL: the object is a leftover, and the caller removes it. */
 struct stray *stray_keep(struct api *a, enum stray_kind kind, const char *id);
 /* The row of this object is kept, although the pool does not have it. */
 bool stray_missing(struct api *a, const char *id);
 /* An object that a row knows was found. */
 void stray_found(struct api *a, const char *id);
-/* It is none any more; frees it. */
+/* Removes the stray from the list and the database, and frees it. */
 void stray_forget(struct api *a, struct stray *s);
 /* A walk is complete: those that it has not found are gone. */
 void strays_settle(struct api *a);

@@ -54,7 +54,7 @@ struct volume *volume_find(struct api *a, const struct identity *who,
 /* In the table and the registry; `v` is freed by volume_drop(). */
 struct volume *volume_add(struct api *a, const char *project, const char *name,
 			  struct err *e);
-/* One that the pool has already. */
+/* Adds a row for a volume that is in the pool already. */
 struct volume_row;
 int volume_take_over(struct api *a, const struct volume_row *row,
 		     struct err *e) MUST_CHECK;

@@ -55,7 +55,7 @@ bool spool_file_roomy(struct spool_file *f);
 /*
  * 0 when the file takes writes now, or -errno. Writes the head again as it is:
  * a file system that went read-only after an I/O error refuses only writes, and
- * whoever acts first and writes the record later has acted without a record.
+ * a caller that acts before it writes the record would act without a record.
  */
 int spool_file_probe(const struct spool_file *f) MUST_CHECK;
 /* Remembers the end, for spool_file_cut(). */

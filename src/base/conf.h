@@ -57,7 +57,7 @@ struct conf {
 	uint64_t max_peer_connections; /* of one address; 0: any number */
 	/* Silence of a server in a sandbox in the middle of a request. */
 	uint64_t port_timeout_ms;
-	uint64_t stray_days;     /* that strays are kept; 0: for ever */
+	uint64_t stray_days;     /* retention of strays; 0: for ever */
 	uint64_t drive_bytes;    /* of a project's drive, all versions */
 	uint64_t drive_versions; /* of a file that are kept */
 	/* Registries of images, see wire/fetch.h: "host[:port], *.domain". */

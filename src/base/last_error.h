@@ -20,7 +20,7 @@ void last_error_close(void);
 /* For base/log.c: `n` bytes without control characters. */
 void last_error_put(const char *text, size_t n);
 
-/* For readers: the error as text, or false when there is none. */
+/* For readers: the error as text. False: the role has left no error. */
 bool last_error_read(const char *run_dir, const char *role, char *out,
 		     size_t cap);
 /* For the supervisor, before a role starts for the first time. */

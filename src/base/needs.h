@@ -4,7 +4,7 @@
  * starts a role, because the roles would only fail one after the other with
  * errors of single system calls; `doctor` shows the same sentences.
  *
- * Each returns 0 or -errno; the message is "what is missing; what to do".
+ * Each returns 0 or -errno; the message is "the missing thing; the remedy".
  */
 #pragma once
 

@@ -52,7 +52,7 @@ static void put_word(struct buf *b, const char *key, const char *value)
 	json_put_str(b, value, strlen(value));
 }
 
-/* What could not be done is said, and is the exit code. */
+/* Prints failures to stderr; the exit code is 1 if there are any. */
 static int print_adopted(const json_t *j)
 {
 	const json_t *failed = json_object_get(j, "failed"), *s;
@@ -90,7 +90,7 @@ int verb_adopt(struct cli *cli, int argc, char **argv)
 		  "accept a pool that does not fit; its contents become "
 		  "strays" },
 		{ "project", 0, OPT_TEXT, &project, "PROJECT",
-		  "owner of what is adopted (default: default)" },
+		  "project that gets the strays (default: default)" },
 		{ "image", 0, OPT_TEXT, &image, "IMAGE",
 		  "image of a snapshot, where the pool does not know it" },
 		{ "json", 0, OPT_FLAG, &json, NULL, "print JSON" },
@@ -102,7 +102,7 @@ int verb_adopt(struct cli *cli, int argc, char **argv)
 	char *colon = n > 0 ? strchr(argv[1], ':') : NULL;
 
 	if (n > 2 || (n > 0 && (all || pool)) || (all && pool))
-		cli_usage_error(cli, "one of KIND:ID [NAME], --all, --pool");
+		cli_usage_error(cli, "use KIND:ID [NAME], --all or --pool");
 	if (n > 0 && !colon)
 		cli_usage_error(cli, "name a stray as KIND:ID, as `" PRODUCT
 				     " adopt` lists them");

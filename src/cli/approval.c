@@ -5,7 +5,7 @@
 #include "cli/server.h"
 #include "cli/show.h"
 
-/* Who asks for it, in words. */
+/* The reason, the budget or the rule that asks for this approval. */
 static void put_why(const json_t *p, char *out, size_t cap)
 {
 	if (json_object_get(p, "reason"))

@@ -1,6 +1,6 @@
 /*
- * carrel backup: the database, the log and the configuration in one file. What
- * is in the pool and in the drive's directory is not in it.
+ * carrel backup: the database, the log and the configuration in one file,
+ * without the contents of the pool and of the drive's directory.
  */
 #include "cli/backup.h"
 

@@ -12,7 +12,7 @@ enum level { LEVEL_OK, LEVEL_WARNING, LEVEL_FAIL, LEVELS };
 struct finding {
 	enum level level;
 	char is[320];     /* what there is */
-	char remedy[320]; /* what to do about it; "" when nothing */
+	char remedy[320]; /* advice, or "" */
 };
 
 struct check {
@@ -43,7 +43,7 @@ void lacks(struct finding *f, enum level level, const char *remedy,
 /* A row of host_checks: features that need a newer kernel. */
 void check_kernel_features(const struct conf *c, struct finding *f);
 
-/* An error of the form "what is missing; what to do". */
+/* Splits an error of the form "the missing thing; the remedy" (needs.h). */
 void lacks_need(struct finding *f, enum level level, const struct err *e);
 
 /* Real probes, for root; each leaves nothing behind. 0 or -errno. */

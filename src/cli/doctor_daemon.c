@@ -170,7 +170,7 @@ const struct daemon_check daemon_checks[] = {
 	  check_version },
 	{ { "daemon", "pool", "images and volumes live there", NULL },
 	  check_pool },
-	{ { "daemon", "state", "the database knows what is in the pool", NULL },
+	{ { "daemon", "state", "the database must fit the pool", NULL },
 	  check_state },
 	{ { "daemon", "disk limits", "one sandbox must not fill the disk",
 	    NULL },

@@ -533,8 +533,8 @@ const struct check host_checks[] = {
 	{ "host", "newer kernels", "each of these makes something faster",
 	  check_kernel_features },
 	{ "host", "namespaces",
-	  "a sandbox is made of them, and root inside is "
-	  "nobody outside",
+	  "a sandbox is made of them, and root inside has no rights "
+	  "outside",
 	  check_spaces },
 	{ "host", "seccomp", "filters the system calls of what runs inside",
 	  check_seccomp },

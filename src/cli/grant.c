@@ -1,4 +1,4 @@
-/* carrel grants: what people have let sandboxes do, beyond one request. */
+/* carrel grants: list and withdraw approvals that hold beyond one request. */
 #include <string.h>
 
 #include "base/auto.h"
@@ -75,7 +75,7 @@ const struct verb grant_verbs[] = {
 	{ .name = "rm",
 	  .fn = grants_rm,
 	  .args = "GRANT...",
-	  .help = "withdraw grants: what they let pass ends at once",
+	  .help = "withdraw grants and close the connections that they allowed",
 	  .examples = PRODUCT " grants rm 3\n" },
 	{ 0 },
 };

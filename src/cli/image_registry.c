@@ -85,11 +85,11 @@ static void default_name(struct cli *cli, const char *reference, char out[64])
 	snprintf(out, 64, "%.*s", (int)strcspn(slash + 1, "@"), slash + 1);
 }
 
-#define REGISTRY_OPTIONS(o)                                   \
-	{ "username", 'u',    OPT_TEXT,                       \
-	  &(o).user,  "NAME", "who we are to the registry" }, \
-		{ "password-file", 0,                         \
-		  OPT_TEXT,        &(o).password_file,        \
+#define REGISTRY_OPTIONS(o)                                  \
+	{ "username", 'u',    OPT_TEXT,                      \
+	  &(o).user,  "NAME", "user name at the registry" }, \
+		{ "password-file", 0,                        \
+		  OPT_TEXT,        &(o).password_file,       \
 		  "FILE",          "where the password is; - is standard input" }
 
 static void verb_target(struct cli *cli, char target[TARGET_CAP],

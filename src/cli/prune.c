@@ -41,7 +41,7 @@ int verb_prune(struct cli *cli, int argc, char **argv)
 		{ "strays", 0, OPT_FLAG, &strays, NULL,
 		  "also strays, as `" PRODUCT " adopt` lists them" },
 		{ "older-than", 0, OPT_TEXT, &older, "TIME",
-		  "only what is older, such as 12h or 30d" },
+		  "only objects older than this, such as 12h or 30d" },
 		{ "json", 0, OPT_FLAG, &json, NULL, "print JSON" },
 		OPT_HELP(cli),
 		{ 0 },

@@ -240,11 +240,9 @@ int verb_restore(struct cli *cli, int argc, char **argv)
 	puts("restored: the database, the log, the configuration; start the "
 	     "daemon.\n"
 	     "A backup has no images, snapshots, disks of sandboxes, volumes "
-	     "or "
-	     "contents of the drive. Where this\n"
-	     "host's pool still has them, they are used, and what is newer "
-	     "than "
-	     "the backup is kept as strays\n"
+	     "or contents of the drive. Where this\n"
+	     "host's pool still has them, they are used, and objects newer "
+	     "than the backup are kept as strays\n"
 	     "(see `" PRODUCT
 	     " adopt`); elsewhere build or import images again, "
 	     "and set secrets again.");

@@ -15,7 +15,7 @@
 
 enum {
 	CONNECT_MS = 15000,
-	SLOW_BYTES = 1024, /* in a second: who is slower for SLOW_S is gone */
+	SLOW_BYTES = 1024, /* per second; slower for SLOW_S: give up */
 	SLOW_S = 60,
 	TOTAL_S = 6 * 3600, /* of one request, however steady it is */
 	ADDRESSES_MAX = 16, /* of a name */
@@ -367,7 +367,7 @@ static void set_method(CURL *c, const struct exchange *x, struct source *s)
 	curl_easy_setopt(c, CURLOPT_INFILESIZE_LARGE, (curl_off_t)x->body_n);
 }
 
-/* It came, but too slowly to be worth another try. */
+/* Data arrived, but too slowly: a retry would not help. */
 static bool drips(const struct exchange *x)
 {
 	return x->passed > 0 && x->passed < (uint64_t)SLOW_BYTES * SLOW_S;

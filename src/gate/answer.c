@@ -32,7 +32,7 @@ static bool bad_answer(struct flow *f, const char *why)
 		return false;
 	}
 	if (is_http2(&f->x->from))
-		why = "it speaks HTTP/2 alone: " HTTP2_REMEDY;
+		why = "the server speaks HTTP/2 alone: " HTTP2_REMEDY;
 	refusal_set(&r, REFUSE_UPSTREAM, "%s sent a bad answer: %s",
 		    f->place.host, why);
 	exchange_refuse(f, &r);

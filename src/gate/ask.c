@@ -58,7 +58,7 @@ static void tell(const struct ask *a)
 	gate_tell(a->box->gate, &m);
 }
 
-/* What is too long ends with a mark: nobody takes a part for the whole. */
+/* Marks a URL that is cut, so that a person does not take it for complete. */
 static void show_cut(char out[PATH_SHOWN], const char *s)
 {
 	size_t n = strlen(s);

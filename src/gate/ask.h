@@ -23,7 +23,7 @@ struct ask {
 	struct ask_words *words; /* NULL: nothing is asked */
 };
 
-/* What is asked for. */
+/* Subject of an approval. */
 struct ask_about {
 	const struct request *request;
 	const struct ruling *ruling;

@@ -123,8 +123,8 @@ static unsigned old_slot(const struct box *b, const char *text)
 	return 0;
 }
 
-/* The place of a host's counters: its old one, a free one, one that no policy
- * speaks of any more. 0: there is none. */
+/* The slot of a host's counters: the old one, a free one, or the slot of a host
+ * that policies no longer name. 0: all slots are in use. */
 static unsigned find_slot(struct budgets *x, struct box *b, const char *text)
 {
 	unsigned i, found = old_slot(b, text);
@@ -252,9 +252,9 @@ void budget_forget(struct box *b)
 /* --- windows --- */
 
 /*
- * A window lasts as long as it says in the time since the boot, which nobody
- * sets. Only the window that an earlier door began is known by the clock of
- * the wall alone: when that was set back since, the window begins now.
+ * Windows are measured with the boot clock, which cannot be set. Only the start
+ * of a window that an earlier gate worker began is known in wall time alone:
+ * if that clock was set back since, the window begins now.
  */
 static void turn_windows(struct tally *t, struct state_budget *s)
 {
@@ -488,8 +488,8 @@ static bool ends_with(const char *s, const char *end)
 	return n >= k && strcmp(s + n - k, end) == 0;
 }
 
-/* What is used there is told to nobody, or another time: it cannot be counted
- * in tokens. Its name, or NULL. */
+/* Names a kind of request whose answer does not tell the tokens used, or only
+ * later; NULL: the tokens can be counted. */
 static const char *uncounted(const struct request *r,
 			     const struct http_head *head)
 {
@@ -562,8 +562,8 @@ enum budget_answer budget_begin(struct budget_hold *h, struct box *b,
 	what = model ? has_no_count(h, x, r, head) : NULL;
 	if (what) {
 		err_set(e, EDQUOT,
-			"there is a budget of tokens, and nobody can count "
-			"those of %s",
+			"this sandbox has a budget of tokens or cost, and the "
+			"gate cannot count the tokens of %s",
 			what);
 		return BUDGET_DENY;
 	}
@@ -672,8 +672,9 @@ static void check_tokens(struct budget_hold *h, bool priced)
 		if (h->model->request.found.background &&
 		    has_tokens(&b->budgets->v[slot]))
 			snprintf(h->why, sizeof(h->why),
-				 "there is a budget of tokens, and nobody can "
-				 "count those of a call in the background");
+				 "this sandbox has a budget of tokens or cost, "
+				 "and the gate cannot count the tokens of a "
+				 "call in the background");
 		else if (l->tokens && !is_granted(h, slot, LIMIT_TOKENS) &&
 			 tokens_of(s) > l->tokens)
 			(void)stop(h, slot, LIMIT_TOKENS);

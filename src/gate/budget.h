@@ -29,11 +29,11 @@ struct budget_hold {
 	/* Private. */
 	unsigned char slots[HOLD_TALLIES];
 	unsigned n_slots;
-	/* What a person let pass beyond its limit: a bit for each limit. */
+	/* Limits that a person lifted for this request: a bit for each. */
 	unsigned short granted[HOLD_TALLIES];
 	unsigned asked_slot, asked_limit; /* of the last BUDGET_ASK */
 	uint64_t tokens, cost;            /* reserved */
-	char why[192];                    /* it was stopped; "": it was not */
+	char why[192];                    /* the reason to stop it, or "" */
 };
 
 /* `head` NULL: a tunnel. On BUDGET_OK the hold is open. */

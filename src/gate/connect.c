@@ -321,8 +321,8 @@ static bool name_agrees(const struct flow *f, const char *sni)
 	return !f->bound || strcmp(sni, f->place.host) == 0;
 }
 
-/* Nobody could say it inside: the handshake ends there (ALPN), so at least the
- * log has it. */
+/* Logs the reason: the client gets only a TLS alert, because the handshake
+ * fails at ALPN. */
 static void refuse_http2(struct flow *f, const struct ruling *why)
 {
 	struct request q = place_request(f, SCHEME_HTTPS);

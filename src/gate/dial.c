@@ -133,7 +133,7 @@ static void on_handshake(struct http_stream *s, uint32_t events)
 		err_set(&w->err, EPROTO, "no TLS with %s port %u: %s%s",
 			d->host, d->port, why ? why : strerror(-r),
 			why && strstr(why, "no application protocol")
-				? " (it speaks HTTP/2 alone?): " HTTP2_REMEDY
+				? " (HTTP/2 alone?): " HTTP2_REMEDY
 				: "");
 	}
 	finish(w);

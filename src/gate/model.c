@@ -32,7 +32,7 @@ static uint64_t at_least(uint64_t n, uint64_t least)
 	return n > least ? n : least;
 }
 
-/* Of an answer that nobody saw the end of, or that does not say. */
+/* Tokens of an answer that was cut off, or that does not tell its usage. */
 static struct model_tokens estimate(const struct model_use *m)
 {
 	struct model_tokens t = model_most(m);

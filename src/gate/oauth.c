@@ -202,7 +202,7 @@ static void take_token(struct oauth *a, struct token *t)
 	struct opened *o = a->o;
 	uint64_t ms = (t->expires ? t->expires_s : USUAL_S) * 1000;
 
-	/* One that is over already is for those who wait for it now. */
+	/* An expired token still serves the requests that wait for it. */
 	if (ms < BRIEF_MS)
 		ms = BRIEF_MS;
 

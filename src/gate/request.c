@@ -204,9 +204,9 @@ static bool is_replaced(const struct inject *j, const char *name)
 }
 
 /*
- * Both agree on compression: what cannot be read is not masked. A range could
- * cut a secret into pieces that are not known as parts of one; every server may
- * answer with the whole instead.
+ * Fields that would keep the gate from masking secrets in the answer. The first
+ * two negotiate compression. A range could cut a secret into pieces that the
+ * gate does not recognize; every server may ignore a range.
  */
 static const char *const not_masked[] = { "accept-encoding",
 					  "sec-websocket-extensions", "range",

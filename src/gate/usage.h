@@ -23,7 +23,7 @@ enum {
 /* What was found. */
 struct usage {
 	char model[USAGE_WORD]; /* "": none (yet), or several that differ */
-	bool torn;              /* several: nobody knows which one counts */
+	bool torn;              /* several: which one counts is unknown */
 	/* Of a request. */
 	uint64_t max_tokens; /* 0: it does not say */
 	uint64_t choices;    /* answers that it wants; 0: it does not say */
@@ -31,7 +31,7 @@ struct usage {
 	bool background; /* the answer comes another time */
 	/* Of an answer. */
 	bool counted; /* there was a usage */
-	bool wrong;   /* ... with something in it that is no count */
+	bool wrong;   /* ... with a value in it that is not a count */
 	bool final;   /* ... and nothing comes behind it */
 	uint64_t tokens_in, tokens_out, tokens_cached;
 	uint64_t pieces; /* documents of a stream, or one */

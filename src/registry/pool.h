@@ -13,8 +13,8 @@ struct pool_row {
 	uint64_t confirmed;
 };
 
-/* All zero when there is none. `empty`: no row refers to the pool or to the
- * contents of the drive, and there is no key. */
+/* `row` is all zero for a database without a pool. `empty`: the database has no
+ * row about the pool or the contents of the drive, and no key. */
 int registry_pool_get(struct registry *r, struct pool_row *row, bool *empty,
 		      struct err *e) MUST_CHECK;
 /* `durable`: on disk when it returns. */
@@ -24,10 +24,10 @@ int registry_pool_put(struct registry *r, const struct pool_row *row,
 struct stray_row {
 	const char *kind, *id;
 	uint64_t since_ms;
-	uint64_t hours; /* that a daemon has run since */
+	uint64_t hours; /* of running daemons since then */
 };
 
-/* One that is there stays as it is. On disk when it returns. */
+/* Does not change an existing row. The row is on disk on return. */
 int registry_stray_add(struct registry *r, const struct stray_row *row,
 		       struct err *e) MUST_CHECK;
 int registry_stray_remove(struct registry *r, const char *kind, const char *id,

@@ -152,8 +152,8 @@ int stmt_run_durable(struct registry *r, enum registry_stmt which,
 }
 
 /*
- * A copy belongs to no pool: whoever restores it may have another one, and the
- * same one has gone on since.
+ * A copy belongs to no pool: the host that restores it may have another pool,
+ * and this pool changes after the copy.
  */
 int registry_copy(struct registry *r, const char *path, struct err *e)
 {

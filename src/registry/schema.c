@@ -148,9 +148,9 @@
 #define V6 "ALTER TABLE ended ADD COLUMN record INTEGER NOT NULL DEFAULT 0;"
 
 /*
- * The pool that this database belongs to (one row, api/pool_id.h), and what is
- * known about both that does not fit together: objects of the pool without a
- * row, and (kind `missing`) rows without an object.
+ * The pool that this database belongs to (one row, api/pool_id.h), and the
+ * differences between both: objects of the pool without a row, and (kind
+ * `missing`) rows without an object.
  */
 #define V7                                                            \
 	"CREATE TABLE pool (one INTEGER PRIMARY KEY CHECK (one = 1)," \

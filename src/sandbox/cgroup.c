@@ -462,7 +462,7 @@ int cgroup_each(const struct cgroup_host *h, void (*fn)(void *ctx, unsigned),
 	return 0;
 }
 
-/* 1 or 0, or -errno. A group that is gone has nobody in it. */
+/* 1 or 0, or -errno. A removed group counts as empty. */
 static int is_populated(const struct cgroup_host *h, unsigned slot)
 {
 	char path[40], text[128];

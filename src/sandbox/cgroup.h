@@ -153,8 +153,8 @@ int cgroup_remove(const struct cgroup_host *h, unsigned slot) MUST_CHECK;
 int cgroup_each(const struct cgroup_host *h, void (*fn)(void *ctx, unsigned),
 		void *ctx, struct err *e) MUST_CHECK;
 /*
- * Looks for a process in a group whose slot is not marked in `owned`: 1 and the
- * slot, 0 when there is none, or -errno when that is not known.
+ * Looks for a process in a group whose slot is not marked in `owned`. Returns 1
+ * and the slot, 0 when all such groups are empty, or -errno if unknown.
  */
 int cgroup_find_populated(const struct cgroup_host *h,
 			  const unsigned char *owned, unsigned n_owned,

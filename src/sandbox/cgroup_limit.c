@@ -99,9 +99,10 @@ static int limit_v2(int fd, const struct cgroup_limits *l, struct err *e)
 }
 
 /*
- * On v1 buffers of sockets, TCP and UDP alike, are no part of the memory: the
- * kernel counts them apart, and only when there is a limit. At it TCP slows
- * down and datagrams are dropped. On v2 they are a part of memory.max.
+ * v1 does not charge buffers of sockets, TCP and UDP alike, to the memory
+ * limit: the kernel counts them apart, and only if they have a limit of their
+ * own. At that limit TCP slows down and datagrams are dropped. On v2 they are a
+ * part of memory.max.
  */
 enum { SOCKETS_PART = 4 };
 

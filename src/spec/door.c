@@ -132,8 +132,8 @@ int spec_inherit_canaries(struct spec *s, const json_t *had, struct err *e)
 	if (json_array_size(all) > SPEC_SECRETS_MAX) {
 		json_decref(all);
 		return err_set(e, EINVAL,
-			       "canaries: with those of what it starts from, "
-			       "more than %d",
+			       "canaries: more than %d together with the "
+			       "inherited ones",
 			       SPEC_SECRETS_MAX);
 	}
 	json_decref(s->canaries);

@@ -84,7 +84,7 @@ static inline bool spec_has_door(const struct spec *s)
 	       json_array_size(s->late_rules) > 0;
 }
 
-/* What it started from had these canaries: it watches them, too. */
+/* Adds the canaries of the sandbox or snapshot that this one starts from. */
 int spec_inherit_canaries(struct spec *s, const json_t *had,
 			  struct err *e) MUST_CHECK;
 

@@ -179,15 +179,16 @@ int store_volume_marked(struct store *s, const char *id,
 int store_volume_keep(struct store *s, const char *id,
 		      struct err *e) MUST_CHECK;
 /*
- * What is known about the sandbox of a snapshot or of a volume that is marked:
- * a line of text, so that the snapshot can be used when no database knows it.
+ * Description of the sandbox of a snapshot or of a marked volume: a line of
+ * text, so that a snapshot can be used without its row in the database.
  */
 enum { STORE_ABOUT_CAP = 256 };
 int store_snapshot_describe(struct store *s, const char *id, const char *about,
 			    struct err *e) MUST_CHECK;
 int store_volume_describe(struct store *s, const char *id, const char *about,
 			  struct err *e) MUST_CHECK;
-/* Of a snapshot: whose disk it is, and the text. ENOENT where there is none. */
+/* Reads the sandbox's id and the description of a snapshot. ENOENT: the
+ * snapshot has no description. */
 int store_snapshot_about(struct store *s, const char *id, char of[ID_CAP],
 			 char about[STORE_ABOUT_CAP]) MUST_CHECK;
 /* For who copies it, or keeps it while it is discarded: opened to read. */

@@ -191,7 +191,7 @@ static int take_number(struct reader *r, uint64_t *out)
 	while (r->p < r->end && isdigit((unsigned char)*r->p) &&
 	       *out < UINT32_MAX)
 		*out = *out * 10 + (uint64_t)(*r->p++ - '0');
-	/* What is less than nothing is nothing. */
+	/* A negative lifetime means an expired token. */
 	if (minus)
 		*out = 0;
 	if (quoted && !take(r, '"'))

@@ -1,8 +1,8 @@
 /*
- * What the pool knows about a snapshot: the spec of the sandbox whose disk it
- * is, as a line of text beside the snapshot. The api needs it only to adopt a
- * snapshot of which its database knows nothing; a snapshot without the line
- * works all the same.
+ * Description of a snapshot in the pool: the spec of the sandbox whose disk the
+ * snapshot is, as a line of text beside it. The api needs the line only to
+ * adopt a snapshot without a row; a snapshot without the line works all the
+ * same.
  */
 #include <errno.h>
 #include <inttypes.h>

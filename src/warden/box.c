@@ -550,7 +550,7 @@ int box_begun(struct box *b, pid_t pid, int pid_fd, int talk_fd, struct err *e)
 	return r < 0 ? err_set(e, -r, "watch the launch: %s", strerror(-r)) : 0;
 }
 
-/* Its disk outlives it, and says whose it was. */
+/* Marks the disk to be kept when the sandbox ends, and adds its description. */
 static int mark_disk(struct box *b, struct err *e)
 {
 	char about[STORE_ABOUT_CAP];

@@ -23,8 +23,8 @@ static const struct {
 	const char *path;
 	long most;
 } limits[] = {
-	/* Open files. At it, whoever lacks CAP_SYS_ADMIN opens none: our own
-	 * roles, too. */
+	/* Open files. At this limit open() fails for every process without
+	 * CAP_SYS_ADMIN, our own roles included. */
 	{ "/proc/sys/fs/file-max", LONG_MAX },
 	/* Connections that were closed with data on the way. At it, others lose
 	 * the end of their answers. Only the host's own network has it. */
@@ -43,8 +43,8 @@ static void raise_limit(const char *path, long most)
 	if (r >= 0)
 		r = knob_write_at(AT_FDCWD, path, text);
 	if (r < 0)
-		log_warn("cannot write %s to %s: %s; a sandbox can use up what "
-			 "it counts",
+		log_warn("cannot write %s to %s: %s; a sandbox can use up this "
+			 "limit of the host",
 			 text, path, strerror(-r));
 	else
 		log_info("%s is %s now", path, text);

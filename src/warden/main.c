@@ -84,7 +84,7 @@ static int lock_boxes(const struct warden *w, struct err *e)
 		if (tries == 0)
 			log_warn("another warden still runs, waiting for its "
 				 "end");
-		/* An error, for those who wonder why there is no warden. */
+		/* An error, so that doctor and the api can show the reason. */
 		if (tries == LOCK_LONG_MS / LOCK_STEP_MS)
 			log_err("another warden, or a child of it, has held "
 				"%s/box for %d s: end it",

@@ -306,7 +306,7 @@ static int each_run_dir(struct warden *w,
 	return errno ? err_sys(e, "list %s/box", w->conf.run_dir) : 0;
 }
 
-/* Its sandbox may be in any group without an owner. */
+/* Without the record, any group without an owner may be the sandbox's. */
 static int check_damaged(struct warden *w, const char *id, struct err *e)
 {
 	unsigned slot;

@@ -229,7 +229,7 @@ static int prepare(struct snap *t, struct err *e)
 	return -e->code;
 }
 
-/* Only for those who have lost the api's database: failing is no failure. */
+/* Needed only after a loss of the api's database: errors are only logged. */
 static void describe(const struct snap *t)
 {
 	char about[STORE_ABOUT_CAP];

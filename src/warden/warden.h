@@ -386,8 +386,8 @@ void box_snapshot(struct box *b, const struct snapshot_spec *s,
 void snapshot_remove(struct warden *w, const char *id, struct waiter *wt);
 int snapshot_next(struct warden *w, const char *after,
 		  char id[ID_CAP]) MUST_CHECK;
-/* The line that is kept beside a snapshot of this sandbox (about.c), and all
- * that is known of a snapshot; `image` is "" where there is no line. */
+/* Writes the description of this sandbox's snapshots (about.c), and reads the
+ * description of a snapshot; `image` is "" for a snapshot without one. */
 void about_text(const struct launch_spec *s, bool stayed,
 		char out[STORE_ABOUT_CAP]);
 void about_snapshot(struct warden *w, const char *id, struct launch_spec *out);

@@ -176,7 +176,7 @@ static int put_entry(struct walk *w, const struct visit *v, unsigned side,
 				.uid = sx->stx_uid,
 				.gid = sx->stx_gid,
 				.mtime.tv_sec = sx->stx_mtime.tv_sec };
-	/* Not of images: what they hold is told in seconds. */
+	/* Not for images, whose times are in whole seconds. */
 	if (w->l->ask.flags & VIEW_EXACT || w->l->n == 3)
 		t.mtime.tv_nsec = sx->stx_mtime.tv_nsec;
 	memcpy(t.path, v->path + 1, n + 1);

@@ -326,8 +326,8 @@ class Budget(harness.Case):
         self.assertEqual(cost["torn"], cost["answered"])
         self.assertEqual(cost["torn"], 5 * cost["cheap"])
 
-    def test_what_nobody_can_count(self):
-        """Batches, and calls in the background: refused where tokens count."""
+    def test_batches_and_background_calls_get_429(self):
+        """The gate cannot count their tokens, so a token budget refuses them."""
         box, inside = self.box("budget tokens 10000")
         n = len(self.openai.requests)
         r = self.post(inside, "openai.test", model="small-1", background=True)

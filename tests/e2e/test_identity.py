@@ -290,7 +290,7 @@ class Identity(harness.Case):
         self.assertEqual(self.i.sh(second[1], "cat /home/user/f").out, "kept\n")
         self.assertEqual(self.i.sh("slept-2", "cat /home/user/f").out, "slept\n")
 
-    def test_restored_backup_keeps_what_is_newer(self):
+    def test_restore_keeps_objects_newer_than_the_backup(self):
         first = self.populate()
         path = self.i.dir + "/backup.tar"
         self.i.cli("--config", self.i.config, "backup", path, check=0)

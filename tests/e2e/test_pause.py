@@ -102,7 +102,7 @@ class WithoutWarden(Asking, harness.unittest.TestCase):
                               lambda: self.entries(self.box, kind))
             self.assertEqual(entry["data"]["reason"], "asked")
 
-    def test_a_key_that_reads_wakes_nobody(self):
+    def test_read_key_does_not_resume_a_paused_sandbox(self):
         key = self.i.api("POST", "/v1/keys", {"scope": "read"}).json["key"]
         auth = {"Authorization": f"Bearer {key}"}
         self.pause(self.box)

@@ -259,8 +259,8 @@ class Pull(RegistryCase):
         self.assertIn(b"HOST", p.stderr)
 
     @harness.plain_only
-    def test_one_that_drips(self):
-        """A registry that sends a byte every now and then is given up."""
+    def test_slow_registry_times_out(self):
+        """The pull fails if the registry sends only a byte now and then."""
         image = self.image()
         d = image.layers[1]["digest"]
         self.r.blobs[d] = Drip(self.r.blobs[d])

@@ -139,7 +139,7 @@ static void f23(void)
 
 /* ---- buffers of sockets ---- */
 
-/* What the kernel holds for it: received, and not yet sent. */
+/* Bytes in the kernel's buffers of a socket: received, and not yet sent. */
 static long buffered(int fd)
 {
 	uint32_t info[SK_MEMINFO_VARS] = { 0 };
@@ -165,7 +165,7 @@ static int bound_socket(int type, struct sockaddr_in *at)
 	return fd;
 }
 
-/* Sends to itself what nobody reads; the bytes that wait then. */
+/* Fills a local connection without reading; returns the buffered bytes. */
 static long fill_socket(int type)
 {
 	static char data[32 * 1024];

@@ -332,7 +332,7 @@ static void look_on(uint32_t number, struct result *other, unsigned gaps)
 			client_note(&c, other, false);
 		listen_a_while(other, false);
 		detach(2, 0);
-		usleep(100000); /* it writes on, if nobody is awaited */
+		usleep(100000); /* unless it waits for a reader, it writes on */
 	} while (other->gaps < gaps && clock_boot_ms() < until);
 }
 

@@ -246,8 +246,8 @@ static void client_wait(struct client *c, struct result *r)
 }
 
 /*
- * Whether output that nobody acknowledges comes up to this offset, and then no
- * more.
+ * Whether output without acknowledgements arrives up to this offset and stops
+ * there.
  */
 static bool client_stops_at(struct client *c, struct result *r, uint64_t end)
 {

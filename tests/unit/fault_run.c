@@ -151,7 +151,7 @@ static int serve(struct plan *p, int fd, int sig_fd, pid_t pid)
 		if (fds[0].revents & POLLIN)
 			answer(p, fd);
 		else if (fds[0].revents)
-			fds[0].fd = -1; /* nobody is left who could ask */
+			fds[0].fd = -1; /* the other end is closed */
 		if ((fds[1].revents & POLLIN) &&
 		    signalled(sig_fd, pid, &status))
 			return status;

@@ -28,13 +28,13 @@ static struct project project = { .name = "p" };
 
 /*
  * The policies: all of 127.0.0.0/24 is named, but only for this request and
- * when nobody was asked. dial.c has to ask about the sandbox, request, host and
+ * without an approval. dial.c has to ask about the sandbox, request, host and
  * port that it was given.
  */
 static const struct request wanted = { .scheme = SCHEME_TCP };
 static struct dial dial;
 
-static bool was_asked;       /* of the next dial: somebody was */
+static bool was_asked;       /* the next dial had an approval */
 static unsigned char denied; /* 127.0.0.N is denied; 0: none */
 
 static bool is_dialled(const struct box *b, const struct request *q)
@@ -329,7 +329,7 @@ static void test_policies(void)
 	denied = 1;
 	CHECK(!dial_stays(&dial));
 	denied = 0;
-	dial.asked = true; /* and nobody names it then */
+	dial.asked = true; /* policies do not name it then */
 	CHECK(!dial_stays(&dial));
 	dial.asked = false;
 	dial.request = NULL;

@@ -814,7 +814,7 @@ static void test_pool(void)
 		      &(struct stray_row){ .kind = "image", .id = "i", 5, 0 },
 		      &e) == 0);
 	CHECK(registry_strays_age(&r, &e) == 0);
-	/* What is there stays as it is. */
+	/* An existing row does not change. */
 	CHECK(registry_stray_add(
 		      &r,
 		      &(struct stray_row){ .kind = "image", .id = "i", 9, 0 },

@@ -12,7 +12,7 @@
 #include "base/fd.h"
 #include "check.h"
 
-/* Runs in a user namespace of its own, whose limits are nobody else's. */
+/* Runs in a user namespace of its own: its limits affect only this process. */
 static int hit_limit(uint64_t flag, const char *knob, struct err *e)
 {
 	char path[64];

@@ -61,7 +61,7 @@ static void test_expiry(void)
 {
 	CHECK(expires("{\"expires_in\":60}", 60));
 	CHECK(expires("{\"expires_in\":\"7\"}", 7));
-	/* It is over already, and not "nobody says". */
+	/* The token has expired; that differs from an unknown lifetime. */
 	CHECK(expires("{\"expires_in\":0}", 0));
 	CHECK(expires("{\"expires_in\":-5}", 0));
 	CHECK(expires("{\"expires_in\":\"-5\"}", 0));

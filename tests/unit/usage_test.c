@@ -60,7 +60,7 @@ static void test_requests(void)
 	u = read_all(usage_request, "{\"Max_Tokens\":8,\"MODEL\":\"m\"}");
 	CHECK(u.max_tokens == 8);
 	CHECK_STR(u.model, "m");
-	/* Nobody knows which of them the server takes. */
+	/* Which of them the server takes is unknown. */
 	u = read_all(usage_request, "{\"model\":\"dear\",\"Model\":\"cheap\"}");
 	CHECK(u.torn && !*u.model);
 	u = read_all(usage_request, "{\"model\":\"a\",\"model\":\"a\","
@@ -188,7 +188,7 @@ static void test_unsaid(void)
 		    "\"output_tokens\":1}}}\n\ndata: {}\n\n",
 		    200, true);
 	CHECK(t.in == 8 && t.out == 70);
-	/* Nobody was asked for anything. */
+	/* Without a request body no tokens are estimated. */
 	t = ask(MODEL_OPENAI, "", "{\"data\":[]}");
 	CHECK(t.in == 0 && t.out == 0);
 }

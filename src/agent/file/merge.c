@@ -361,9 +361,9 @@ static int check_staged(const struct merge *m, struct err *e)
 }
 
 /*
- * The list and the tar are whole. The end of stdin would not say so: a process
- * that is born meanwhile stands still before it closes what it has of ours, and
- * with that the pipe stays open.
+ * Reads the end record, which proves that the list and the tar are complete.
+ * EOF on stdin cannot serve as the mark: a process that is forked meanwhile
+ * inherits the pipe and may be frozen before it closes its copy.
  */
 static int await_end(struct merge *m, struct err *e)
 {

@@ -103,13 +103,15 @@ int job_read(const struct file_job *j, struct err *e)
 
 	/* Sockets, and terminals and devices that are not there. */
 	if (fd < 0 && (errno == ENXIO || errno == ENODEV))
-		return err_set(e, EINVAL, "%.160s is no regular file", j->path);
+		return err_set(e, EINVAL, "%.160s is not a regular file",
+			       j->path);
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return err_sys(e, "%.160s", j->path);
 	if (S_ISDIR(st.st_mode))
 		return err_set(e, EISDIR, "%.160s: Is a directory", j->path);
 	if (!S_ISREG(st.st_mode))
-		return err_set(e, EINVAL, "%.160s is no regular file", j->path);
+		return err_set(e, EINVAL, "%.160s is not a regular file",
+			       j->path);
 	if (st.st_size == 0)
 		r.content.length = FILE_TO_END; /* of /proc, or really empty */
 	else

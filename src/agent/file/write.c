@@ -41,7 +41,8 @@ static int look(const struct place *p, const char *shown, struct stat *st,
 	if (S_ISDIR(st->st_mode))
 		return err_set(e, EISDIR, "%.160s: Is a directory", shown);
 	if (!S_ISREG(st->st_mode))
-		return err_set(e, EINVAL, "%.160s is no regular file", shown);
+		return err_set(e, EINVAL, "%.160s is not a regular file",
+			       shown);
 	if (faccessat(p->dir_fd, p->name, W_OK, 0) < 0)
 		return err_sys(e, "%.160s", shown);
 	return 1;
