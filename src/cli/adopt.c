@@ -58,11 +58,13 @@ static int print_adopted(const json_t *j)
 	const json_t *failed = json_object_get(j, "failed"), *s;
 	size_t i;
 
-	json_array_foreach (json_object_get(j, "adopted"), i, s)
+	json_array_foreach (json_object_get(j, "adopted"), i, s) {
 		printf("%s:%s is %s\n", show_str(s, "kind"), show_str(s, "id"),
 		       show_str(s, "name"));
-	json_array_foreach (failed, i, s)
+	}
+	json_array_foreach (failed, i, s) {
 		fprintf(stderr, PRODUCT ": %s\n", show_str(s, "error"));
+	}
 	return json_array_size(failed) > 0;
 }
 

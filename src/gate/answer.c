@@ -17,10 +17,13 @@ enum { CONTINUES_MAX = 8 }; /* answers in front of the answer */
 static bool is_http2(const struct buf *from)
 {
 	static const char stream[4];
-	const char *p = buf_data(from);
+	char head[9];
 
-	return buf_len(from) >= 9 && p[0] == 0 && (p[3] == 4 || p[3] == 7) &&
-	       memcmp(p + 5, stream, sizeof(stream)) == 0;
+	if (buf_len(from) < sizeof(head))
+		return false;
+	memcpy(head, buf_data(from), sizeof(head));
+	return head[0] == 0 && (head[3] == 4 || head[3] == 7) &&
+	       memcmp(head + 5, stream, sizeof(stream)) == 0;
 }
 
 static bool bad_answer(struct flow *f, const char *why)

@@ -13,6 +13,7 @@
 /* The agent's files are not in the library. */
 #include "agent/file/merge.c"
 #include "agent/file/out.c"
+#include "agent/file/sparse.c"
 #include "agent/file/tar_in.c"
 #include "agent/file/tree.c"
 #include "large.h"

@@ -88,9 +88,10 @@ static int fake_id(uint32_t id)
 	return 0;
 }
 
-static int fake_freeze(int fd, struct err *e)
+static int fake_freeze(int fd, int proc_fd, struct err *e)
 {
 	(void)fd;
+	(void)proc_fd;
 	frozen++;
 	return fails & 32 ? err_set(e, EIO, "freeze") : 0;
 }
