@@ -207,9 +207,9 @@ test: ##           unit, end-to-end and escape tests (root); T=pattern picks
 test-microvm: ##   the same tests with sandboxes of the tier microvm (root)
 	@tools/deps.sh install build run vm test
 	@CARREL_TIER=microvm tests/run $(if $(W),--workers $(W)) $(T)
-test-guest: ##     the same product on Debian with systemd and KVM, in QEMU; GUEST=bookworm|trixie
+test-guest: ##     the same product on Debian with systemd and KVM, in QEMU; GUEST=bookworm|trixie, T=containers|microvms
 	@tools/deps.sh install build run vm test
-	@GUEST=$(GUEST) tests/guest/run
+	@GUEST=$(GUEST) PART=$(T) tests/guest/run
 escape: ##         posture, escape tests, and what breaks without each wall
 	@tools/deps.sh install build run test
 	@tests/run escape

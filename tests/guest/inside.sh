@@ -1,7 +1,8 @@
 #!/bin/sh
 # Runs in the guest, as root, from a unit; prints TAP. /payload has this script,
-# the tree as it was built for this release (carrel/), and the programs of
-# another build (next/).
+# the tree as it was built for this release (carrel/), the programs of another
+# build (next/), and in `part` which of the two parts this boot is for:
+# containers or microvms.
 #
 # This is the users' normal machine: systemd, cgroup v2 only, kernel 6.1 (Debian
 # 12) or 6.12 (Debian 13).
@@ -62,8 +63,12 @@ make_up_again() { (cd carrel && make up) && until_ok 120 carrel ls; }
 
 # The rest uses an image that emulation starts quickly, and KVM.
 configure_it() {
-	printf '%s\n' "image = tiny" "microvm = kvm" "microvm_patience = 20" \
-		>>/etc/carrel/carrel.conf
+	echo "image = tiny" >>/etc/carrel/carrel.conf
+	if [ "$part" = microvms ]; then
+		modprobe kvm_amd || return 1
+		printf '%s\n' "microvm = kvm" "microvm_patience = 20" "cpus = 1" \
+			"memory = 128M" >>/etc/carrel/carrel.conf
+	fi
 	systemctl restart carrel.service && until_ok 120 carrel ls
 }
 
@@ -461,12 +466,18 @@ if [ -e /var/lib/guest-tests ]; then
 	exit
 fi
 
-modprobe kvm_amd
+part=$(cat part)
 t "systemd, cgroup v2, Debian's kernel" machine_is_normal
 t "make up" make_up
-t "make up a second time" make_up_again
+[ "$part" = microvms ] || t "make up a second time" make_up_again
 t "import an image" import_tiny
 t "configure and restart" configure_it
+if [ "$part" = microvms ]; then
+	# shellcheck source=/dev/null
+	. /payload/microvm.sh
+	echo "1..$n"
+	exit
+fi
 t "doctor misses nothing" carrel doctor
 t "run" is 42 "$(carrel run -- sh -c 'echo $((6 * 7))' 2>&1)"
 carrel run -- sh -c 'exit 3' >/dev/null 2>&1
@@ -515,8 +526,6 @@ t "rm" carrel rm work
 t "the log is whole after all that" log_is_whole
 t "kill switch over a fork bomb" kill_switch
 t "nothing is left" nothing_left
-# shellcheck source=/dev/null
-. /payload/microvm.sh
 tap escape/test_posture.py
 tap escape/test_escape.py Escape.
 t "no unit failed" sh -c '! systemctl --failed --no-legend | grep .'

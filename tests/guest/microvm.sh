@@ -6,7 +6,7 @@ vm_state_is() { carrel inspect vm | grep -qx "state  *$1"; }
 
 # The daemon boots a guest with KVM before it offers the tier.
 kvm_is_used() {
-	until_ok 240 carrel create --tier microvm --name vm --memory 128M || {
+	until_ok 240 carrel create --tier microvm --name vm || {
 		carrel doctor
 		return 1
 	}
