@@ -202,8 +202,10 @@ static int adopt_running(struct api *a, struct stray *s,
 		return -e->code;
 	name_box(a, s->id, &s->launch, ask, &spec);
 	snprintf(out, DRIVE_PATH_CAP, "%s", *spec.name ? spec.name : s->id);
-	box = box_take_over(a, s->id, ask->project, &spec, s->launch.image, "",
-			    e);
+	box = box_take_over(
+		a,
+		&(struct box_found){ s->id, ask->project, s->launch.image, "" },
+		&spec, e);
 	if (!box)
 		return -e->code;
 	box->kvm = s->launch.flags & LAUNCH_KVM;
@@ -245,8 +247,10 @@ static int adopt_disk(struct api *a, struct stray *s,
 	disk = snapshot_of(a, s, ask, &spec, SNAPSHOT_DISK);
 	snapshot_hold(disk);
 	if (snapshot_save(disk, e) < 0 ||
-	    !box_take_over(a, s->launch.from, ask->project, &spec,
-			   disk->image_id, disk->id, e)) {
+	    !box_take_over(a,
+			   &(struct box_found){ s->launch.from, ask->project,
+						disk->image_id, disk->id },
+			   &spec, e)) {
 		snapshot_unlist(disk);
 		return -e->code;
 	}

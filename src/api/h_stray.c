@@ -43,6 +43,7 @@ struct adopting {
 	struct http_conn *conn; /* NULL: it left */
 	struct identity who;
 	json_t *body;
+	json_t *done, *failed; /* answers */
 	struct timer later;
 };
 
@@ -57,11 +58,13 @@ static void adopting_gone(struct http_conn *c, void *owner)
 static void adopting_free(struct adopting *w)
 {
 	json_decref(w->body);
+	json_decref(w->done);
+	json_decref(w->failed);
 	free(w);
 }
 
 static void adopt_one(struct adopting *w, struct stray *s,
-		      const struct adopt_ask *ask, json_t *done, json_t *failed)
+		      const struct adopt_ask *ask)
 {
 	json_t *j = stray_json(s);
 	char name[DRIVE_PATH_CAP] = "";
@@ -69,17 +72,16 @@ static void adopt_one(struct adopting *w, struct stray *s,
 
 	if (stray_adopt(w->api, s, ask, name, &e) < 0) {
 		json_object_set_new(j, "error", json_string(e.msg));
-		json_array_append_new(failed, j);
+		json_array_append_new(w->failed, j);
 		return;
 	}
 	json_object_set_new(j, "name", json_string(name));
 	log_stray(w->api, &w->who, "stray.adopt", json_copy(j));
-	json_array_append_new(done, j);
+	json_array_append_new(w->done, j);
 }
 
 /* Images and volumes come first: sandboxes and snapshots need them. */
-static void adopt_all(struct adopting *w, const struct adopt_ask *ask,
-		      json_t *done, json_t *failed)
+static void adopt_all(struct adopting *w, const struct adopt_ask *ask)
 {
 	struct api *a = w->api;
 	struct list *n, *next;
@@ -90,13 +92,12 @@ static void adopt_all(struct adopting *w, const struct adopt_ask *ask,
 			struct stray *s = container_of(n, struct stray, node);
 
 			if (s->kind == kind)
-				adopt_one(w, s, ask, done, failed);
+				adopt_one(w, s, ask);
 		}
 }
 
 static int adopt_named(struct adopting *w, const char *kind, const char *id,
-		       const struct adopt_ask *ask, json_t *done,
-		       json_t *failed, struct err *e)
+		       const struct adopt_ask *ask, struct err *e)
 {
 	struct api *a = w->api;
 	struct list *n, *next;
@@ -107,7 +108,7 @@ static int adopt_named(struct adopting *w, const char *kind, const char *id,
 		if (s->kind == STRAY_MISSING || strcmp(s->id, id) != 0 ||
 		    strcmp(stray_kind_name(s->kind), kind) != 0)
 			continue;
-		adopt_one(w, s, ask, done, failed);
+		adopt_one(w, s, ask);
 		return 0;
 	}
 	return err_set(e, ENOENT,
@@ -115,8 +116,7 @@ static int adopt_named(struct adopting *w, const char *kind, const char *id,
 		       id);
 }
 
-static int adopt(struct adopting *w, json_t *done, json_t *failed,
-		 struct err *e)
+static int adopt(struct adopting *w, struct err *e)
 {
 	struct adopt_ask ask = { "", DEFAULT_PROJECT, "" };
 	const char *kind = "", *id = "";
@@ -134,26 +134,26 @@ static int adopt(struct adopting *w, json_t *done, json_t *failed,
 	if (all && (*id || *ask.name))
 		return err_set(e, EINVAL, "either all, or one with its name");
 	if (all)
-		adopt_all(w, &ask, done, failed);
+		adopt_all(w, &ask);
 	else if (*id)
-		return adopt_named(w, kind, id, &ask, done, failed, e);
+		return adopt_named(w, kind, id, &ask, e);
 	return 0;
 }
 
 static void adopt_now(struct adopting *w)
 {
-	json_t *done = json_array(), *failed = json_array();
 	struct err e = { 0 };
-	int r = adopt(w, done, failed, &e);
+	int r;
 
+	w->done = json_array();
+	w->failed = json_array();
+	r = adopt(w, &e);
 	if (w->conn && r < 0)
 		reply_err(w->api, w->conn, &e);
 	else if (w->conn)
 		reply_json(w->api, w->conn, 200,
-			   json_pack("{s:O, s:O}", "adopted", done, "failed",
-				     failed));
-	json_decref(done);
-	json_decref(failed);
+			   json_pack("{s:O, s:O}", "adopted", w->done, "failed",
+				     w->failed));
 	adopting_free(w);
 }
 

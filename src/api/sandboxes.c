@@ -731,12 +731,12 @@ int boxes_load(struct api *a, struct err *e)
 	return registry_sandbox_each(&a->registry, load_row, a, e);
 }
 
-struct sandbox *box_take_over(struct api *a, const char *id,
-			      const char *project, struct spec *spec,
-			      const char *image_id, const char *disk,
-			      struct err *e)
+struct sandbox *box_take_over(struct api *a, const struct box_found *found,
+			      struct spec *spec, struct err *e)
 {
-	struct sandbox *s = box_new(a, id, project, spec, image_id);
+	struct sandbox *s =
+		box_new(a, found->id, found->project, spec, found->image_id);
+	const char *disk = found->disk;
 
 	s->state = *disk ? BOX_SUSPENDED : BOX_FOUND;
 	s->created_ms = created_now(a);

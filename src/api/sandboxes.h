@@ -197,10 +197,12 @@ void box_gone(struct sandbox *s, const char *why,
  * Adds a sandbox that has no row so far: a living one (BOX_FOUND), or with the
  * snapshot `disk` as its disk a suspended one. Takes the content of `spec`.
  */
-struct sandbox *box_take_over(struct api *a, const char *id,
-			      const char *project, struct spec *spec,
-			      const char *image_id, const char *disk,
-			      struct err *e);
+struct box_found {
+	const char *id, *project, *image_id;
+	const char *disk; /* "": it lives */
+};
+struct sandbox *box_take_over(struct api *a, const struct box_found *found,
+			      struct spec *spec, struct err *e);
 /* BOX_FOUND, confirmed by the warden. */
 void box_adopt(struct sandbox *s, bool paused);
 
