@@ -9,7 +9,7 @@
 #include "api/api.h"
 #include "base/product.h"
 
-enum { BUMP_MS = 100 };
+enum { BUMP_MS = 100, AGAIN_MS = 1000 };
 
 static_assert(sizeof(((struct pool_row *)0)->id) == POOL_ID_CAP, "one id");
 
@@ -108,6 +108,12 @@ static void stop_here(struct api *a)
 	api_hold(a);
 }
 
+/* The pool could not be asked, which may pass. */
+static void check_again(struct timer *t)
+{
+	pool_id_check(container_of(t, struct api, pool_id.again));
+}
+
 static void on_read(struct warden_call *c, const struct warden_rep *rep,
 		    int fds[FD_PASS_MAX])
 {
@@ -122,6 +128,7 @@ static void on_read(struct warden_call *c, const struct warden_rep *rep,
 		p->why = rep->err;
 		p->why.code = ERR_HELD;
 		stop_here(a);
+		timer_set(&a->loop, &p->again, AGAIN_MS, check_again);
 		return;
 	}
 	p->found = rep->pool;
@@ -142,6 +149,7 @@ void pool_id_check(struct api *a)
 	struct warden_call *c = &a->pool_id.call;
 
 	timer_del(&a->loop, &a->pool_id.bump);
+	timer_del(&a->loop, &a->pool_id.again);
 	warden_cancel(c);
 	warden_req_id(c, WARDEN_POOL, "");
 	c->early = true;

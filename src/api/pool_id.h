@@ -4,12 +4,13 @@
  * Both halves have one id (random) and a generation (a counter). The api
  * compares them at every connection to the warden, before it removes anything:
  *
- *	the ids differ, or one half	hold: nothing is served or removed
- *	is new and the other is not	until a person decides
- *	the database is older, or	serve; an object without a row is kept
- *as the pool is			a stray, a row without an object stays
- *	both are of one generation	an object without a row was cut off by a
- *					crash of ours and is removed
+ * - The ids differ, or one half is new and the other is not: hold. Nothing is
+ *   served or removed until a person decides.
+ * - The database is older than the pool, or the pool older than the database:
+ *   serve. An object without a row is kept as a stray, a row without an object
+ *   stays.
+ * - Both are of one generation: an object without a row was cut off by a crash
+ *   of ours and is removed.
  *
  * The generation grows a moment after every change of rows, first in the
  * database, then in the pool: a restored backup, an older copy of the file and
@@ -40,7 +41,7 @@ struct pool_id {
 	bool held;
 	struct err why; /* while it is held */
 	struct warden_call call;
-	struct timer bump;
+	struct timer bump, again;
 };
 
 int pool_id_load(struct api *a, struct err *e) MUST_CHECK;

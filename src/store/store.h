@@ -288,8 +288,7 @@ int store_identity_read(struct store *s, char id[STORE_ID_CAP],
 			uint64_t *generation, struct err *e) MUST_CHECK;
 int store_identity_write(struct store *s, const char *id, uint64_t generation,
 			 bool sync, struct err *e) MUST_CHECK;
-int store_has_contents(struct store *s, bool *contents,
-		       struct err *e) MUST_CHECK;
+bool store_has_contents(struct store *s);
 
 int store_status(struct store *s, struct store_status *out,
 		 struct err *e) MUST_CHECK;

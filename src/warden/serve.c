@@ -439,7 +439,6 @@ static void do_pool(struct warden *w, struct warden_req *q, struct waiter *wt)
 	const struct pool_spec *want = &q->pool;
 	struct warden_rep rep = { 0 };
 	struct pool_spec *is = &rep.pool;
-	bool contents = false;
 	int r = store_identity_read(&w->store, is->id, &is->generation,
 				    &rep.err);
 
@@ -449,9 +448,9 @@ static void do_pool(struct warden *w, struct warden_req *q, struct waiter *wt)
 		r = store_identity_write(&w->store, want->id, want->generation,
 					 want->flags & POOL_SYNC, &rep.err);
 		*is = *want;
-	} else if (r == 0)
-		r = store_has_contents(&w->store, &contents, &rep.err);
-	is->flags = r == 0 && contents ? POOL_HAS_CONTENTS : 0;
+	} else if (r == 0 && store_has_contents(&w->store)) {
+		is->flags = POOL_HAS_CONTENTS;
+	}
 	answer_rep(wt, &rep, NULL, 0);
 }
 

@@ -526,7 +526,7 @@ class Tokens(PortCase):
                      f"/v1/sandboxes/{other}/ports/80/",
                      f"/v1/sandboxes/{self.box}", "/v1/sandboxes",
                      f"/v1/sandboxes/{self.box}/ports/80/token"):
-            r = tcp.call(self.port, "POST" if path.endswith("n") else "GET",
+            r = tcp.call(self.port, "POST" if path.endswith("/token") else "GET",
                          path, None, h)
             self.assertEqual(r.status, 401, path)
         # The server's own Authorization passes, as long as it is no key.
