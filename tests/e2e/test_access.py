@@ -177,7 +177,8 @@ class Access(GateCase):
         self.assertIn(f"{g['number']}\tallow", words)
         self.assertRegex(self.i.cli("inspect", box, check=0).out,
                          r"granted:\n.*\n? +rule +allow \* http://api.test")
-        key = self.i.api("POST", "/v1/keys", {"project": "elsewhere"}).json
+        key = self.i.api("POST", "/v1/keys", {"project": "elsewhere",
+                                               "scope": "approve"}).json
         auth = {"Authorization": f"Bearer {key['key']}"}
         path = f"/v1/grants/{g['number']}"
         self.assertEqual(self.i.api("GET", "/v1/grants",
