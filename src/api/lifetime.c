@@ -210,7 +210,15 @@ uint64_t box_idle_ms(const struct sandbox *s)
 	return is_attached(s) || now < s->active_ms ? 0 : now - s->active_ms;
 }
 
-/* Whoever has worked since the last look, or has a client, was active. */
+/* Where virtualization is slow, the ticks of an idle guest cost more, too. */
+static uint64_t idle_us_per_s(const struct sandbox *s)
+{
+	return spec_is_vm(&s->spec)
+		       ? IDLE_US_PER_S * s->api->conf.microvm_patience
+		       : IDLE_US_PER_S;
+}
+
+/* A sandbox that worked since the last look, or has a client, was active. */
 static void note_activity(struct sandbox *s)
 {
 	struct meter *m = &s->meter;
@@ -218,7 +226,7 @@ static void note_activity(struct sandbox *s)
 	uint64_t used = m->last.cpu_us - m->mark_us;
 
 	if (is_attached(s) ||
-	    (m->mark_ms > 0 && used * 1000 > passed * IDLE_US_PER_S))
+	    (m->mark_ms > 0 && used * 1000 > passed * idle_us_per_s(s)))
 		box_touch(s);
 	m->mark_us = m->last.cpu_us;
 	m->mark_ms = now;
