@@ -213,9 +213,10 @@ uint64_t box_idle_ms(const struct sandbox *s)
 /* Where virtualization is slow, the ticks of an idle guest cost more, too. */
 static uint64_t idle_us_per_s(const struct sandbox *s)
 {
-	return spec_is_vm(&s->spec)
-		       ? IDLE_US_PER_S * s->api->conf.microvm_patience
-		       : IDLE_US_PER_S;
+	uint64_t factor = s->api->conf.microvm_patience;
+
+	return IDLE_US_PER_S *
+	       (spec_is_vm(&s->spec) && factor > 1 ? factor : 1);
 }
 
 /* A sandbox that worked since the last look, or has a client, was active. */
