@@ -11,7 +11,7 @@ import unittest
 
 import harness
 from fake_warden import Api, PAUSE, RESUME
-from harness import INPUT_EOF, OUTPUT_EOF, SPAWN, STARTED
+from harness import INPUT, OUTPUT_EOF, SPAWN, STARTED
 
 CHANGE, STEP, DATA, PROGRESS, SPACED, DONE, ERROR = range(1, 8)
 DIFF, MERGE, PACK, READ, SPACE = range(1, 6)
@@ -272,7 +272,7 @@ class Plans(Case):
                 kind, channel, payload = peer.heard()
                 if kind == SPAWN:
                     peer.send(STARTED, channel, struct.pack("<II", 2, 1))
-                elif kind == INPUT_EOF:
+                elif kind == INPUT and payload.endswith(b"E"):  # MERGE_END
                     for n in (1, 2):
                         peer.send(OUTPUT_EOF, channel,
                                   struct.pack("<BQ", n, 0))
