@@ -106,6 +106,7 @@ SPECS = {
     SPEC + "DRIVE_MAX": lambda ref: {"drive": many(ref)},
     SPEC + "VOLUMES_MAX": lambda ref: {"volumes": many(ref, "v{0}:/v{0}")},
     SPEC + "RULES_MAX": lambda ref: {"rules": many(ref, "allow * x{}.test")},
+    SPEC + "LATE_MAX": lambda ref: {"late-rules": many(ref, "allow * x{}.test")},
     SPEC + "ALLOW_MAX": lambda ref: {"allow": many(ref)},
     SPEC + "SECRETS_MAX": lambda ref: {"secrets": many(ref)},
     SPEC + "CLIENT_BYTES": lambda ref: {"client": {"x": "x" * over(ref)}},
