@@ -267,7 +267,8 @@ class Pull(RegistryCase):
         r = self.i.api("POST", "/v1/images/drips/pull",
                        {"reference": f"{self.r.host}/x:1"}, timeout=110)
         self.assertIn(b"Timeout was reached", r.body)
-        self.assertFalse(self.i.pids().get("carrel-fetch"))
+        harness.wait_for("the helper has ended",
+                         lambda: not self.i.pids().get("carrel-fetch"))
 
     def test_leaves_when_the_client_does(self):
         image = self.image()
