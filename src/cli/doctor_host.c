@@ -411,7 +411,8 @@ static void check_into_cgroup(const struct conf *c, struct finding *f)
 		      "failed: %s", strerror(-r));
 }
 
-/* Since 6.15 ext4 says only to writers that it stopped after an error. */
+/* ext4 may say only to writers that it stopped after an error (seen on 6.18).
+ */
 static bool is_read_only(const char *dir, const struct statvfs *v)
 {
 	AUTO_CLOSE int fd = -1;

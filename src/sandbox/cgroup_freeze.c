@@ -5,7 +5,7 @@
  * can be killed.
  *
  * The kernel's own threads never freeze, and a group that holds one never
- * reports that it is frozen. KVM before 6.13 puts such a thread
+ * reports that it is frozen. KVM of 6.1 puts such a thread
  * (kvm-nx-lpage-recovery) into the group of its QEMU.
  */
 #include <errno.h>

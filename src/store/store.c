@@ -389,7 +389,8 @@ int store_stage_clear(struct store *s, struct err *e)
 	return discard_all(s, "stage", e);
 }
 
-/* Since 6.15 ext4 says only to writers that it stopped after an error. */
+/* ext4 may say only to writers that it stopped after an error (seen on 6.18).
+ */
 static bool takes_files(const struct store *s)
 {
 	AUTO_CLOSE int fd =

@@ -1,5 +1,5 @@
 /*
- * A microVM's group that holds a thread of the kernel (KVM before 6.13 puts one
+ * A microVM's group that holds a thread of the kernel (KVM of 6.1 puts one
  * there) never reports frozen: when does it stand still all the same? A
  * directory stands in for the group and for /proc.
  */
