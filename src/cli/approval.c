@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/auto.h"
+#include "cli/listing.h"
 #include "cli/server.h"
 #include "cli/show.h"
 
@@ -46,34 +47,16 @@ int verb_approvals(struct cli *cli, int argc, char **argv)
 	static const char *const titles[] = { "NUMBER", "SANDBOX", "METHOD",
 					      "URL",    "RULE",    "AGE",
 					      "ENDS" };
-	bool json = false, quiet = false;
-	const struct opt table[] = {
-		{ "quiet", 'q', OPT_FLAG, &quiet, NULL, "only numbers" },
-		{ "json", 0, OPT_FLAG, &json, NULL, "as JSON" },
-		OPT_HELP(cli),
-		{ 0 },
+	static const struct listing list = {
+		.target = "/v1/approvals",
+		.key = "approvals",
+		.titles = titles,
+		.n_titles = ARRAY_LEN(titles),
+		.row = row,
+		.numbered = true,
 	};
-	struct table t;
-	json_t *j, *p;
-	size_t i;
 
-	if (cli_operands(cli, table, argc, argv) > 0)
-		cli_usage_error(cli, "takes no operands");
-	j = server_get(cli, "GET", "/v1/approvals", NULL);
-	if (json)
-		print_json(json_object_get(j, "approvals"));
-	table_init(&t, titles, ARRAY_LEN(titles));
-	json_array_foreach (json_object_get(j, "approvals"), i, p) {
-		row(&t, p);
-		if (quiet && !json)
-			printf("%lld\n", (long long)json_integer_value(
-						 json_object_get(p, "number")));
-	}
-	if (!json && !quiet)
-		table_print(&t);
-	table_done(&t);
-	json_decref(j);
-	return 0;
+	return listing_verb(cli, argc, argv, &list);
 }
 
 /* One decision; false when it was refused, and why has been said. */

@@ -3,6 +3,7 @@
 
 #include "base/auto.h"
 #include "base/product.h"
+#include "cli/listing.h"
 #include "cli/server.h"
 #include "cli/show.h"
 
@@ -26,34 +27,16 @@ static int grants_ls(struct cli *cli, int argc, char **argv)
 {
 	static const char *const titles[] = { "NUMBER", "SANDBOX", "RULE",
 					      "AGE",    "ENDS",    "BY" };
-	bool json = false, quiet = false;
-	const struct opt table[] = {
-		{ "quiet", 'q', OPT_FLAG, &quiet, NULL, "only numbers" },
-		{ "json", 0, OPT_FLAG, &json, NULL, "as JSON" },
-		OPT_HELP(cli),
-		{ 0 },
+	static const struct listing list = {
+		.target = "/v1/grants",
+		.key = "grants",
+		.titles = titles,
+		.n_titles = ARRAY_LEN(titles),
+		.row = row,
+		.numbered = true,
 	};
-	struct table t;
-	json_t *j, *g;
-	size_t i;
 
-	if (cli_operands(cli, table, argc, argv) > 0)
-		cli_usage_error(cli, "takes no operands");
-	j = server_get(cli, "GET", "/v1/grants", NULL);
-	if (json)
-		print_json(json_object_get(j, "grants"));
-	table_init(&t, titles, ARRAY_LEN(titles));
-	json_array_foreach (json_object_get(j, "grants"), i, g) {
-		row(&t, g);
-		if (quiet && !json)
-			printf("%lld\n", (long long)json_integer_value(
-						 json_object_get(g, "number")));
-	}
-	if (!json && !quiet)
-		table_print(&t);
-	table_done(&t);
-	json_decref(j);
-	return 0;
+	return listing_verb(cli, argc, argv, &list);
 }
 
 static int grants_rm(struct cli *cli, int argc, char **argv)

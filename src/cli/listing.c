@@ -5,14 +5,17 @@
 #include "cli/server.h"
 #include "cli/show.h"
 
-static void print_names(const json_t *list)
+static void print_names(const struct listing *l, const json_t *list)
 {
 	const json_t *one;
 	char name[SHOW_CAP];
 	size_t i;
 
 	json_array_foreach ((json_t *)list, i, one) {
-		clean_text(name, sizeof(name), show_str(one, "name"));
+		if (l->numbered)
+			show_number(one, "number", name);
+		else
+			clean_text(name, sizeof(name), show_str(one, "name"));
 		puts(name);
 	}
 }
@@ -36,7 +39,8 @@ int listing_verb(struct cli *cli, int argc, char **argv,
 {
 	bool json = false, quiet = false;
 	const struct opt table[] = {
-		{ "quiet", 'q', OPT_FLAG, &quiet, NULL, "only names" },
+		{ "quiet", 'q', OPT_FLAG, &quiet, NULL,
+		  l->numbered ? "only numbers" : "only names" },
 		{ "json", 0, OPT_FLAG, &json, NULL, "as JSON" },
 		OPT_HELP(cli),
 		{ 0 },
@@ -50,7 +54,7 @@ int listing_verb(struct cli *cli, int argc, char **argv,
 	if (json)
 		print_json(list);
 	else if (quiet)
-		print_names(list);
+		print_names(l, list);
 	else
 		print_table(l, list);
 	json_decref(j);

@@ -11,8 +11,9 @@ struct listing {
 	const char *const *titles;
 	size_t n_titles;
 	void (*row)(struct table *t, const json_t *one);
+	bool numbered; /* --quiet prints numbers, not names */
 };
 
-/* A table, names alone (--quiet), or JSON: the whole verb. */
+/* A table, names or numbers alone (--quiet), or JSON: the whole verb. */
 int listing_verb(struct cli *cli, int argc, char **argv,
 		 const struct listing *l);

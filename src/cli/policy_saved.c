@@ -81,8 +81,8 @@ int policy_ls(struct cli *cli, int argc, char **argv)
 {
 	static const char *const titles[] = { "NAME", "PROJECT", "SANDBOXES",
 					      "CHANGED" };
-	const struct listing l = { "/v1/policies", "policies", titles,
-				   ARRAY_LEN(titles), saved_row };
+	const struct listing l = { "/v1/policies",    "policies", titles,
+				   ARRAY_LEN(titles), saved_row,  false };
 
 	return listing_verb(cli, argc, argv, &l);
 }

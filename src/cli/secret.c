@@ -362,8 +362,8 @@ static int secret_ls(struct cli *cli, int argc, char **argv)
 {
 	static const char *const titles[] = { "NAME",  "PROJECT",  "KIND",
 					      "HOSTS", "VARIABLE", "AGE" };
-	const struct listing l = { "/v1/secrets", "secrets", titles,
-				   ARRAY_LEN(titles), secret_row };
+	const struct listing l = { "/v1/secrets",     "secrets",  titles,
+				   ARRAY_LEN(titles), secret_row, false };
 
 	return listing_verb(cli, argc, argv, &l);
 }

@@ -76,8 +76,8 @@ static int volume_ls(struct cli *cli, int argc, char **argv)
 {
 	static const char *const titles[] = { "NAME", "ID",  "PROJECT",
 					      "SIZE", "AGE", "SANDBOX" };
-	const struct listing l = { "/v1/volumes", "volumes", titles,
-				   ARRAY_LEN(titles), volume_row };
+	const struct listing l = { "/v1/volumes",     "volumes",  titles,
+				   ARRAY_LEN(titles), volume_row, false };
 
 	return listing_verb(cli, argc, argv, &l);
 }
