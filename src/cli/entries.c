@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/product.h"
 #include "cli/server.h"
 #include "cli/show.h"
@@ -131,6 +132,23 @@ static int on_piece(const char *p, size_t n, void *ctx, struct err *err)
 	return 0;
 }
 
+static bool is_patient(const struct entries *e)
+{
+	return e->ended_ms > 0 &&
+	       clock_boot_ms() < e->ended_ms + e->patience_ms;
+}
+
+static bool connect_daemon(struct entries *e, struct http_client *c)
+{
+	char why[MESSAGE_CAP];
+
+	if (server_try(e->cli, c, why))
+		return true;
+	if (!is_patient(e))
+		fail(e->cli, "%s", why);
+	return false;
+}
+
 bool entries_read(struct entries *e, const char *target)
 {
 	const struct http_call call = { .method = "GET", .target = target };
@@ -140,8 +158,10 @@ bool entries_read(struct entries *e, const char *target)
 	json_t *j = NULL;
 	int status, r;
 
-	server_open(e->cli, &c);
-	if (http_send(&c, &call, &err) < 0 || http_recv_head(&c, &err) < 0) {
+	if (!connect_daemon(e, &c))
+		return false;
+	if (http_send(&c, &call, &err) < 0 || http_recv_head(&c, &err) < 0 ||
+	    (c.head.status == 503 && is_patient(e))) {
 		http_client_done(&c);
 		return false;
 	}
@@ -152,6 +172,7 @@ bool entries_read(struct entries *e, const char *target)
 		fail(e->cli, "%s", message);
 	}
 	r = http_recv_stream(&c, on_piece, e, &err);
+	e->ended_ms = clock_boot_ms();
 	http_client_done(&c);
 	buf_clear(&e->rest);
 	if (r < 0 && (ferror(stdout) || err.code == EBADMSG))

@@ -15,9 +15,15 @@ struct entries {
 	/* Gets each entry instead of standard output; may be NULL. */
 	void (*take)(void *arg, const json_t *entry);
 	void *arg;
+	/*
+	 * For so long after the end of a stream a daemon that is away or not
+	 * ready is no error: entries_read returns false. 0: it is one.
+	 */
+	uint64_t patience_ms;
 
 	/* Private. */
-	uint64_t seq; /* of the last one that came */
+	uint64_t ended_ms; /* when the last stream ended; 0: none yet */
+	uint64_t seq;      /* of the last one that came */
 	struct buf rest;
 	char **kept;
 	uint64_t n_kept;

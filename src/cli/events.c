@@ -6,11 +6,11 @@
 #include "cli/server.h"
 #include "http/target.h"
 
-enum { AGAIN_MS = 300 };
+enum { AGAIN_MS = 300, GIVE_UP_MS = 60 * 1000 };
 
 int verb_events(struct cli *cli, int argc, char **argv)
 {
-	struct entries e = { .cli = cli };
+	struct entries e = { .cli = cli, .patience_ms = GIVE_UP_MS };
 	struct entries_query q = { 0 };
 	const char *box = NULL;
 	uint64_t after = UINT64_MAX;
@@ -36,7 +36,10 @@ int verb_events(struct cli *cli, int argc, char **argv)
 	}
 	q.has_after = after != UINT64_MAX;
 	q.after = after;
-	/* Until it is interrupted; the daemon may be restarted meanwhile. */
+	/*
+	 * Until the user interrupts it; meanwhile the daemon may be away for a
+	 * minute, to be restarted or upgraded.
+	 */
 	for (;;) {
 		buf_clear(&target);
 		entries_target(&target, buf_str(&path), &q);

@@ -155,7 +155,7 @@ class Running(harness.Case):
 
     def maps(self, pid):
         return [line.split() for line in
-                harness.read(f"/proc/{pid}/maps").splitlines()]
+                harness.read(f"/proc/{pid}/maps", "").splitlines()]
 
     def test_nothing_is_writable_and_executable(self):
         self.i.create()
@@ -183,11 +183,11 @@ class Running(harness.Case):
         self.assertEqual(len(bases), 2)
 
     def test_programs_have_addresses_of_chance(self):
-        api, = self.i.pids()["carrel-api"]
+        api = self.i.pids()["carrel-api"][0]
         before = re.match(r"\w+", harness.read(f"/proc/{api}/maps"))[0]
         self.i.kill_role("carrel-api")
         self.i.wait_ready()
-        api, = self.i.pids()["carrel-api"]
+        api = self.i.pids()["carrel-api"][0]
         self.assertNotEqual(
             before, re.match(r"\w+", harness.read(f"/proc/{api}/maps"))[0])
 
