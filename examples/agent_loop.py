@@ -79,7 +79,7 @@ def main():
     # No way out of it, and gone in ten minutes whatever happens to us.
     with Sandbox.create(timeout="10m", files=FILES,
                         auto_snapshot="exec") as box:
-        before = box.snapshot("before")
+        before = box.snapshot()
         work(ScriptedModel(), box, TASK)
         box.run("sh test.sh", check=True)
         print("changed:")

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/nearest.h"
 #include "base/str.h"
 
 static int opt_value(const struct opt *o, const char *v, struct err *e)
@@ -62,6 +63,21 @@ static const struct opt *find_letter(const struct opt *t, char c)
 	return NULL;
 }
 
+/* `word` with its dashes, and the length of the name behind them. */
+static int unknown(const struct opt *table, const char *word, size_t n,
+		   struct err *e)
+{
+	struct nearest near = { .word = word + 2, .n = n };
+
+	for (; table->name; table++)
+		nearest_try(&near, table->name);
+	if (near.name)
+		return err_set(e, EINVAL,
+			       "unknown option %s, did you mean --%s?", word,
+			       near.name);
+	return err_set(e, EINVAL, "unknown option %s (see --help)", word);
+}
+
 static int long_opt(const struct opt *table, int argc, char **argv, int i,
 		    struct err *e)
 {
@@ -71,8 +87,7 @@ static int long_opt(const struct opt *table, int argc, char **argv, int i,
 	int r;
 
 	if (!o)
-		return err_set(e, EINVAL, "unknown option %s (see --help)",
-			       argv[i]);
+		return unknown(table, argv[i], n, e);
 	if (o->kind == OPT_FLAG) {
 		if (eq)
 			return err_set(e, EINVAL, "--%s takes no value",

@@ -41,6 +41,7 @@ struct verb {
 enum {
 	EXIT_FAILED = 1,
 	EXIT_USAGE = 2,
+	EXIT_TIMEOUT = 124,    /* of `exec --timeout`, as of timeout(1) */
 	EXIT_OURS = 125,       /* of `run` and `exec`: the failure is ours */
 	EXIT_CANNOT_RUN = 126, /* the command was found but not started */
 	EXIT_NOT_FOUND = 127,
@@ -55,7 +56,7 @@ struct cli {
 	const char *socket;    /* --socket; NULL: run_dir/api.sock */
 	const struct verb *verb;
 	const struct verb *group; /* that the verb is of, or NULL */
-	bool help;                /* --help was given */
+	bool help, version;       /* --help, --version was given */
 	enum show show;
 	/* SHOW_WORDS: behind the verb, the last one is to be completed. */
 	char **words;
@@ -92,7 +93,7 @@ void cli_verb_name(const struct cli *cli, const char *between,
 		   char out[VERB_NAME_CAP]);
 
 extern const struct verb all_verbs[];
-enum { GLOBAL_ROWS = 4 };
+enum { GLOBAL_ROWS = 5 };
 /* Options in front of the verb. */
 void cli_global_options(struct cli *cli, struct opt table[GLOBAL_ROWS]);
 /* Finds the verb (and that of its group) and runs it. */

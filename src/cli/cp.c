@@ -28,6 +28,7 @@ struct copy {
 	struct cli *cli;
 	const char *user;
 	bool parents, quiet;
+	bool into; /* several things: the destination is a directory */
 	char base[TARGET_CAP]; /* "/v1/sandboxes/work" */
 	const char *inside;    /* the path there */
 	const char *here;
@@ -285,6 +286,35 @@ static void send_dir(struct copy *c, int dir_fd, const char *to)
 	buf_done(&target);
 }
 
+static bool ends_in_slash(const char *path)
+{
+	size_t n = strlen(path);
+
+	return n > 0 && path[n - 1] == '/';
+}
+
+/*
+ * The entry of the destination, NULL when it is to be made by the copy. As
+ * with cp: several things, and a file to "dir/", need a directory; -p makes it.
+ */
+static json_t *look_target(struct copy *c, bool dir)
+{
+	json_t *entry = look(c, c->inside);
+
+	if (!c->into && (dir || !ends_in_slash(c->inside)))
+		return entry;
+	if (!entry && c->parents) {
+		make_dir_inside(c, c->inside);
+		entry = look(c, c->inside);
+	}
+	if (!entry)
+		fail(c->cli, "directory %s does not exist inside: -p makes it",
+		     c->inside);
+	if (!is_dir(entry))
+		fail(c->cli, "%s is not a directory inside", c->inside);
+	return entry;
+}
+
 static void copy_in(struct copy *c)
 {
 	bool std = strcmp(c->here, "-") == 0;
@@ -296,7 +326,7 @@ static void copy_in(struct copy *c)
 
 	if (fd < 0 || fstat(fd, &st) < 0)
 		fail(c->cli, "%s: %m", c->here);
-	entry = look(c, c->inside);
+	entry = look_target(c, S_ISDIR(st.st_mode));
 	snprintf(to, sizeof(to), "%s", c->inside);
 	last_part(c->here, name);
 	if (is_dir(entry) && std)
@@ -434,6 +464,7 @@ static void copy_out(struct copy *c)
 	json_t *entry = look(c, c->inside);
 	char to[LOCAL_PATH], name[LOCAL_PATH];
 	struct stat st;
+	bool there;
 
 	if (!entry)
 		fail(c->cli, "there is no %s inside", c->inside);
@@ -445,7 +476,10 @@ static void copy_out(struct copy *c)
 	}
 	snprintf(to, sizeof(to), "%s", c->here);
 	last_part(c->inside, name);
-	if (stat(c->here, &st) == 0 && S_ISDIR(st.st_mode) && *name)
+	there = stat(c->here, &st) == 0 && S_ISDIR(st.st_mode);
+	if (!there && (c->into || (!is_dir(entry) && ends_in_slash(c->here))))
+		fail(c->cli, "directory %s does not exist here", c->here);
+	if (there && *name)
 		join(c, c->here, name, to);
 	if (is_dir(entry))
 		receive_dir(c, to);
@@ -463,6 +497,32 @@ static const char *colon_of(const char *word)
 									 : NULL;
 }
 
+static void copy_one(struct copy *c, const char *src, const char *dst)
+{
+	const char *from = colon_of(src), *to = colon_of(dst);
+	const char *colon = from ? from : to;
+	char *ref;
+
+	if (!from == !to)
+		cli_usage_error(
+			c->cli,
+			"either SRC or DST is SANDBOX:PATH, the other a "
+			"file here (./a:b when it has a ':')");
+	ref = strndup(from ? src : dst, (size_t)(colon - (from ? src : dst)));
+	if (!ref)
+		abort();
+	c->inside = colon[1] ? colon + 1 : ".";
+	c->here = from ? dst : src;
+	c->bytes = 0;
+	server_target(c->cli, c->base, "/v1/sandboxes/", ref);
+	free(ref);
+	json_decref(server_get(c->cli, "GET", c->base, NULL));
+	if (from)
+		copy_out(c);
+	else
+		copy_in(c);
+}
+
 int verb_cp(struct cli *cli, int argc, char **argv)
 {
 	static struct copy c;
@@ -475,31 +535,13 @@ int verb_cp(struct cli *cli, int argc, char **argv)
 		OPT_HELP(cli),
 		{ 0 },
 	};
-	const char *from, *to, *colon;
-	char *ref;
+	int i, n = cli_operands(cli, table, argc, argv);
 
-	if (cli_operands(cli, table, argc, argv) != 2)
+	if (n < 2)
 		cli_usage_error(cli, "what is to be copied, and where to?");
-	from = colon_of(argv[1]);
-	to = colon_of(argv[2]);
-	if (!from == !to)
-		cli_usage_error(cli,
-				"one of them is SANDBOX:PATH, the other is "
-				"a file here (./a:b when it has a ':')");
 	c.cli = cli;
-	colon = from ? from : to;
-	ref = from ? argv[1] : argv[2];
-	c.inside = colon[1] ? colon + 1 : ".";
-	c.here = from ? argv[2] : argv[1];
-	ref = strndup(ref, (size_t)(colon - ref));
-	if (!ref)
-		abort();
-	server_target(cli, c.base, "/v1/sandboxes/", ref);
-	free(ref);
-	json_decref(server_get(cli, "GET", c.base, NULL));
-	if (from)
-		copy_out(&c);
-	else
-		copy_in(&c);
+	c.into = n > 2;
+	for (i = 1; i < n; i++)
+		copy_one(&c, argv[i], argv[n]);
 	return 0;
 }

@@ -11,6 +11,8 @@ int verb_exec(struct cli *cli, int argc, char **argv)
 	const struct opt more[] = {
 		{ "detach", 'd', OPT_FLAG, &p.detach, NULL,
 		  "leave the command running, print its number" },
+		{ "timeout", 0, OPT_TIME, &p.timeout_ms, "TIME",
+		  "end the command after that time; the exit code is 124" },
 		{ "tag", 0, OPT_TEXT, &p.tag, "TAG",
 		  "a name to attach to it by: tag:TAG" },
 		OPT_HELP(cli),
@@ -32,6 +34,9 @@ int verb_exec(struct cli *cli, int argc, char **argv)
 		cli_usage_error(cli, "a command is needed");
 	if (p.detach && p.tty)
 		cli_usage_error(cli, "--detach and --tty exclude each other");
+	if (p.detach && p.timeout_ms)
+		cli_usage_error(cli, "--timeout needs a program that waits: "
+				     "not with --detach");
 	if (p.tag && (*p.tag == '\0' || strlen(p.tag) > TAG_MAX))
 		cli_usage_error(cli, "a tag has 1 to 64 bytes");
 	return process_run(cli, &p, ref, NULL, argv + at);

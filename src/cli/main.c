@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/auto.h"
+#include "base/nearest.h"
 #include "base/product.h"
 #include "cli/cli.h"
 
@@ -95,25 +96,27 @@ const struct verb all_verbs[] = {
 	  .help = "show all that is known about sandboxes" },
 	{ .name = "cp",
 	  .fn = verb_cp,
-	  .args = "[OPTIONS] SRC DST",
+	  .args = "[OPTIONS] SRC... DST",
 	  .help = "copy files and directories into a sandbox or out of it",
-	  .notes = "One of both is SANDBOX:PATH, PATH absolute or from the "
+	  .notes = "SRC or DST is SANDBOX:PATH, PATH absolute or from the "
 		   "user's home. A directory as\n"
-		   "DST takes the thing into it; SRC/. is what the directory "
+		   "DST takes each SRC into it; SRC/. is what the directory "
 		   "has. Permissions are\n"
 		   "kept, owners are not. - is standard input or output; a "
 		   "directory goes there as a\ntar.",
-	  .examples = PRODUCT " cp notes.txt work:\n" PRODUCT
+	  .examples = PRODUCT " cp notes.txt todo.txt work:\n" PRODUCT
 			      " cp -p src/. work:/home/user/project\n" PRODUCT
 			      " cp work:out/report.pdf .\n" },
 	{ .name = "port",
 	  .fn = verb_port,
 	  .args = "[OPTIONS] SANDBOX PORT [LOCALPORT]",
 	  .help = "make a port of a sandbox one of this machine",
-	  .notes = "Listens on 127.0.0.1 until it is interrupted, and prints "
-		   "where. LOCALPORT is by\n"
-		   "default the same number; 0 is any that is free.",
+	  .notes = "Listens on 127.0.0.1 until it is interrupted, or with -d "
+		   "in the background, and\n"
+		   "prints where. LOCALPORT is by default the same number; 0 "
+		   "is any that is free.",
 	  .examples = PRODUCT " port work 8000\n" PRODUCT
+			      " port -d work 8000 18000\n" PRODUCT
 			      " port work 8000 --url\n" },
 	{ .name = "update",
 	  .fn = verb_update,
@@ -462,6 +465,8 @@ void cli_global_options(struct cli *cli, struct opt table[GLOBAL_ROWS])
 		  "configuration (also CARREL_CONFIG)" },
 		{ "socket", 0, OPT_TEXT, &cli->socket, "FILE",
 		  "the daemon's socket (also CARREL_SOCKET)" },
+		{ "version", 0, OPT_FLAG, &cli->version, NULL,
+		  "the same as the verb version" },
 		OPT_HELP(cli),
 		{ 0 },
 	};
@@ -483,8 +488,18 @@ static void list_names(const struct verb *table, char *out, size_t cap)
 	}
 }
 
+static const char *nearest_verb(const struct verb *table, const char *word)
+{
+	struct nearest near = { .word = word, .n = strlen(word) };
+
+	for (; table->name; table++)
+		nearest_try(&near, table->name);
+	return near.name;
+}
+
 static int run_group(struct cli *cli, int argc, char **argv)
 {
+	const char *near;
 	char names[128];
 
 	cli->group = cli->verb;
@@ -501,7 +516,11 @@ static int run_group(struct cli *cli, int argc, char **argv)
 		cli->verb = cli_find(cli->group->sub, cli->group->usual);
 		return cli->verb->fn(cli, argc, argv);
 	}
-	if (argc > 1)
+	near = argc > 1 ? nearest_verb(cli->group->sub, argv[1]) : NULL;
+	if (near)
+		complain("'%s' is not a verb of %s, did you mean %s?", argv[1],
+			 cli->group->name, near);
+	else if (argc > 1)
 		complain("'%s' is not a verb of %s (%s)", argv[1],
 			 cli->group->name, names);
 	else
@@ -513,7 +532,14 @@ int cli_run_verb(struct cli *cli, int argc, char **argv)
 {
 	cli->verb = cli_find(all_verbs, argv[0]);
 	if (!cli->verb) {
-		complain("'%s' is not a verb (see " PRODUCT " help)", argv[0]);
+		const char *near = nearest_verb(all_verbs, argv[0]);
+
+		if (near)
+			complain("'%s' is not a verb, did you mean %s?",
+				 argv[0], near);
+		else
+			complain("'%s' is not a verb (see " PRODUCT " help)",
+				 argv[0]);
 		return EXIT_USAGE;
 	}
 	if (cli->verb->sub)
@@ -528,6 +554,7 @@ int main(int argc, char **argv)
 			   .fail_code = EXIT_FAILED };
 	struct err e = { 0 };
 	struct opt table[GLOBAL_ROWS];
+	char version_word[] = "version", *version = version_word;
 	int i, code;
 
 	cli_global_options(&cli, table);
@@ -536,11 +563,12 @@ int main(int argc, char **argv)
 		complain("%s", e.msg);
 		return EXIT_USAGE;
 	}
-	if (cli.help || i >= argc) {
+	if (cli.help || (i >= argc && !cli.version)) {
 		show_all_help(&cli);
 		return cli.help ? 0 : EXIT_USAGE;
 	}
-	code = cli_run_verb(&cli, argc - i, argv + i);
+	code = cli.version ? cli_run_verb(&cli, 1, &version)
+			   : cli_run_verb(&cli, argc - i, argv + i);
 	/* A full disk or a closed pipe must not look like success. */
 	if ((fflush(stdout) == EOF || ferror(stdout)) && code == 0) {
 		complain("write to standard output: %s", strerror(errno));

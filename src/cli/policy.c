@@ -74,13 +74,15 @@ const struct verb policy_verbs[] = {
 	  .notes = "FILE is text or JSON; - is standard input." },
 	{ .name = "test",
 	  .fn = policy_test,
-	  .args = "[OPTIONS] [FILE] URL",
+	  .args = "[OPTIONS] [FILE|NAME] URL",
 	  .help = "say which rule of a policy decides about a request",
-	  .notes = "Of a file, or with --sandbox of all that a sandbox has. "
-		   "URL is http://, https://,\n"
-		   "ws://, wss:// or tcp://HOST:PORT. Exits with 0 for allow, "
-		   "1 for deny and 3 for ask.\n"
-		   "The first rule that matches decides; none is a deny.",
+	  .notes = "Of a file, of a policy that is kept under a name, or with "
+		   "--sandbox of all that a\n"
+		   "sandbox has. URL is http://, https://, ws://, wss:// or "
+		   "tcp://HOST:PORT. Exits\n"
+		   "with 0 for allow, 1 for deny and 3 for ask. The first "
+		   "rule that matches\n"
+		   "decides; none is a deny.",
 	  .examples = PRODUCT " policy test research.policy "
 			      "https://example.com/x\n" PRODUCT
 			      " policy test -X POST research.policy "

@@ -1,10 +1,11 @@
 /*
  * carrel policy test: which rule decides, and what else is said about a host.
- * Of a file, or of all the policies of a sandbox in the order in which the
- * gate tries them.
+ * Of a file, of a policy that the daemon keeps, or of all the policies of a
+ * sandbox in the order in which the gate tries them.
  */
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/auto.h"
 #include "cli/policy_text.h"
@@ -237,11 +238,13 @@ static int decide(struct parts *all, const struct request *q, bool json)
 int policy_test(struct cli *cli, int argc, char **argv)
 {
 	struct parts *all = xcalloc(1, sizeof(*all));
-	const char *method = "GET", *box = NULL;
+	const char *method = "GET", *box = NULL, *project = NULL;
 	bool json = false;
 	const struct opt table[] = {
 		{ "sandbox", 0, OPT_TEXT, &box, "SANDBOX",
 		  "all that this one has, instead of a file" },
+		{ "project", 0, OPT_TEXT, &project, "PROJECT",
+		  "project that keeps the policy (default: default)" },
 		{ "method", 'X', OPT_TEXT, &method, "METHOD",
 		  "of the request (GET)" },
 		{ "json", 0, OPT_FLAG, &json, NULL, "print it as JSON" },
@@ -254,10 +257,14 @@ int policy_test(struct cli *cli, int argc, char **argv)
 
 	if (n != (box ? 1 : 2))
 		cli_usage_error(cli, box ? "takes a URL with --sandbox"
-					 : "takes a file and a URL");
+					 : "takes a file or the name of a "
+					   "kept policy, and a URL");
 	all->cli = cli;
 	if (box)
 		load_sandbox(all, box);
+	else if (!strchr(argv[1], '/') && access(argv[1], F_OK) < 0 &&
+		 strcmp(argv[1], "-") != 0)
+		add_saved(all, argv[1], project);
 	else
 		policy_load(cli, argv[1], &all->v[all->n++].policy);
 	if (url_read(&url, argv[n], &e) < 0)

@@ -6,6 +6,7 @@
  */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
@@ -150,7 +151,7 @@ static void serve(const struct dial *d, int listen_fd)
 	}
 }
 
-static int listen_at(struct cli *cli, uint16_t port)
+static int listen_at(struct cli *cli, uint16_t port, uint16_t *out)
 {
 	struct sockaddr_in a = { .sin_family = AF_INET,
 				 .sin_port = htons(port),
@@ -169,9 +170,28 @@ static int listen_at(struct cli *cli, uint16_t port)
 		     port);
 	if (getsockname(fd, (struct sockaddr *)&a, &len) < 0)
 		fail(cli, "listen on 127.0.0.1:%u: %m", port);
-	printf("127.0.0.1:%u\n", ntohs(a.sin_port));
-	fflush(stdout);
+	*out = ntohs(a.sin_port);
 	return fd;
+}
+
+/* This process goes on in the background; its parent ends. */
+static void leave_terminal(struct cli *cli, uint16_t port)
+{
+	pid_t pid = fork();
+	int null;
+
+	if (pid < 0)
+		fail(cli, "start a process: %m");
+	if (pid > 0) {
+		printf("127.0.0.1:%u\n", port);
+		complain("`kill %d` closes the port", (int)pid);
+		exit(fflush(stdout) == EOF ? EXIT_FAILED : 0);
+	}
+	setsid();
+	null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	if (null < 0 || dup2(null, 0) < 0 || dup2(null, 1) < 0 ||
+	    dup2(null, 2) < 0)
+		_exit(EXIT_FAILED);
 }
 
 /* A number, or a name that the sandbox was given for one. */
@@ -217,9 +237,11 @@ static int print_url(struct cli *cli, const char *base, uint16_t port,
 
 int verb_port(struct cli *cli, int argc, char **argv)
 {
-	bool url = false;
+	bool url = false, detach = false;
 	uint64_t ttl_ms = TTL_DEFAULT_MS, local = 0;
 	const struct opt table[] = {
+		{ "detach", 'd', OPT_FLAG, &detach, NULL,
+		  "go on in the background" },
 		{ "url", 0, OPT_FLAG, &url, NULL,
 		  "print an address for a browser instead, with a token" },
 		{ "ttl", 0, OPT_TIME, &ttl_ms, "TIME",
@@ -232,6 +254,7 @@ int verb_port(struct cli *cli, int argc, char **argv)
 	int n = cli_operands(cli, table, argc, argv);
 	uint16_t port;
 	json_t *box;
+	int fd;
 
 	if (n < 2 || n > 3)
 		cli_usage_error(cli, "a sandbox and a port of it are needed");
@@ -246,6 +269,13 @@ int verb_port(struct cli *cli, int argc, char **argv)
 		return print_url(cli, base, port, ttl_ms);
 	snprintf(target, sizeof(target), "%s/tcp/%u", base, port);
 	d.target = target;
-	serve(&d, listen_at(cli, n == 3 ? (uint16_t)local : port));
+	fd = listen_at(cli, n == 3 ? (uint16_t)local : port, &port);
+	if (detach) {
+		leave_terminal(cli, port);
+	} else {
+		printf("127.0.0.1:%u\n", port);
+		fflush(stdout);
+	}
+	serve(&d, fd);
 	fail(cli, "wait for connections: %m");
 }

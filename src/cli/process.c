@@ -24,6 +24,8 @@ size_t process_rows(struct process_opts *p, struct opt table[PROCESS_ROWS])
 		  "directory to start in" },
 		{ "env", 'e', OPT_LIST, &p->env, "K[=V]",
 		  "set a variable; without =V to your own value" },
+		{ "env-file", 0, OPT_TEXT, &p->env_file, "FILE",
+		  "set the variables of its lines (K=V, or K)" },
 	};
 
 	memcpy(table, rows, sizeof(rows));
@@ -67,6 +69,49 @@ void process_ref(struct cli *cli, const char *word, struct attach *at)
 		fail(cli, "'%s' is no process (its number, or tag:TAG)", word);
 }
 
+/*
+ * The lines of a file as docker reads them: no quotes, # starts a comment in
+ * the first column. They come first, so --env has the last word.
+ */
+static void add_env_file(struct cli *cli, struct process_opts *p)
+{
+	FILE *f = p->env_file ? fopen(p->env_file, "re") : NULL;
+	struct opt_list own = p->env;
+	char *line = NULL;
+	size_t cap = 0;
+	ssize_t n;
+
+	if (!p->env_file)
+		return;
+	if (!f)
+		fail(cli, "read %s: %m", p->env_file);
+	p->env.n = 0;
+	while ((n = getline(&line, &cap, f)) >= 0) {
+		line[strcspn(line, "\r\n")] = '\0';
+		if (*line == '\0' || *line == '#')
+			continue;
+		if (p->env.n + own.n == OPT_LIST_MAX)
+			fail(cli, "%s: more than %d variables", p->env_file,
+			     OPT_LIST_MAX);
+		p->env.v[p->env.n++] = xstrdup(line);
+	}
+	if (ferror(f))
+		fail(cli, "read %s: %m", p->env_file);
+	free(line);
+	fclose(f);
+	memcpy(p->env.v + p->env.n, own.v, own.n * sizeof(*own.v));
+	p->env.n += own.n;
+}
+
+/* A shell would have split the word, or taken it for a line of its own. */
+static void explain_words(const char *ref, const struct spawn *sp)
+{
+	if (sp->argc == 1 && strpbrk(sp->argv[0], " \t\n"))
+		complain("the command is one word with spaces in it; give its "
+			 "words one by one, or a shell: %s%s -- sh -c '...'",
+			 ref ? "exec " : "run", ref ? ref : "");
+}
+
 /* By what we find it again. */
 static const char *make_tag(struct cli *cli, const struct process_opts *p)
 {
@@ -91,8 +136,11 @@ int process_run(struct cli *cli, struct process_opts *p, const char *ref,
 				 .named = p->tag != NULL,
 				 .input = !p->no_input && !p->detach,
 				 .tty = p->tty,
+				 .timeout_ms = p->timeout_ms,
 				 .detach = p->detach };
+	int code;
 
+	add_env_file(cli, p);
 	env_complete(cli, &p->env);
 	if (p->tty)
 		add_term(p);
@@ -113,5 +161,8 @@ int process_run(struct cli *cli, struct process_opts *p, const char *ref,
 		process_target(cli, ref, target);
 		sp.tag = o.at.tag = make_tag(cli, p);
 	}
-	return stream_run(&o);
+	code = stream_run(&o);
+	if (code == EXIT_NOT_FOUND)
+		explain_words(ref, &sp);
+	return code;
 }

@@ -9,10 +9,12 @@ struct process_opts {
 	bool input, no_input, tty, detach;
 	const char *user, *workdir;
 	const char *tag; /* of the user; NULL: a random one where it helps */
+	const char *env_file;
+	uint64_t timeout_ms; /* 0: none */
 	struct opt_list env;
 };
 
-enum { PROCESS_ROWS = 6 };
+enum { PROCESS_ROWS = 7 };
 /* Writes the rows (without --detach) to `table`; returns their number. */
 size_t process_rows(struct process_opts *p, struct opt table[PROCESS_ROWS]);
 /*

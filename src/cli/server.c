@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -67,6 +68,30 @@ static void leave_std_fds(struct http_client *c)
 		close(fd);
 }
 
+/*
+ * The SDKs reach the daemon that these variables name. This program reaches
+ * only that of its own machine: to do so silently would be a surprise.
+ */
+static bool elsewhere(char why[MESSAGE_CAP])
+{
+	static const char *const names[] = { "CARREL_URL", "CARREL_API_KEY" };
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(names); i++) {
+		const char *v = getenv(names[i]);
+
+		if (!v || !*v)
+			continue;
+		snprintf(why, MESSAGE_CAP,
+			 "%s is set, but this program only reaches the daemon "
+			 "of this machine, by its socket: unset %s, or name "
+			 "the socket (--socket or CARREL_SOCKET)",
+			 names[i], names[i]);
+		return true;
+	}
+	return false;
+}
+
 bool server_try(struct cli *cli, struct http_client *c, char why[MESSAGE_CAP])
 {
 	char from_conf[CONF_PATH + 16];
@@ -74,13 +99,15 @@ bool server_try(struct cli *cli, struct http_client *c, char why[MESSAGE_CAP])
 	struct err e = { 0 };
 	struct conf conf;
 
+	*c = (struct http_client){ .fd = -1 };
+	if (!path && elsewhere(why))
+		return false;
 	if (!path) {
 		cli_conf(cli, &conf);
 		snprintf(from_conf, sizeof(from_conf), "%s/api.sock",
 			 conf.run_dir);
 		path = from_conf;
 	}
-	*c = (struct http_client){ .fd = -1 };
 	if (http_client_open(c, path, &e) == 0 && c->fd <= STDERR_FILENO)
 		leave_std_fds(c);
 	if (e.code != 0)

@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include "base/auto.h"
@@ -25,6 +26,8 @@
 #include "wire/pack.h"
 
 enum { P_SOCKET, P_INPUT, P_SIGNAL, P_OUT, P_ERR, P_COUNT };
+
+enum { KILL_AFTER_MS = 10 * 1000 }; /* after SIGTERM */
 
 /* Not on the heap: `run` should cost no page that it does not touch. */
 static char area[RECEIVE];
@@ -205,6 +208,24 @@ static void hand_on(struct stream *s, uint8_t number)
 	}
 }
 
+static void set_alarm(uint64_t ms)
+{
+	const struct itimerval t = { .it_value = { (time_t)(ms / 1000),
+						   (long)(ms % 1000) * 1000 } };
+
+	setitimer(ITIMER_REAL, &t, NULL);
+}
+
+/* SIGTERM first, as timeout(1) does; SIGKILL when that did not help. */
+static void time_over(struct stream *s)
+{
+	if (s->code != UNDECIDED)
+		return;
+	hand_on(s, s->late ? SIGKILL : SIGTERM);
+	s->late = true;
+	set_alarm(KILL_AFTER_MS);
+}
+
 static void take_signal(struct stream *s)
 {
 	struct signalfd_siginfo si;
@@ -217,6 +238,8 @@ static void take_signal(struct stream *s)
 		window_changed(s);
 	else if (si.ssi_signo == SIGTSTP)
 		stop();
+	else if (si.ssi_signo == SIGALRM)
+		time_over(s);
 	else
 		hand_on(s, (uint8_t)si.ssi_signo);
 }
@@ -240,6 +263,7 @@ static int open_signals(const struct stream_opts *o)
 			sigaddset(&set, ours[i]);
 	sigaddset(&set, SIGCONT);
 	sigaddset(&set, SIGWINCH);
+	sigaddset(&set, SIGALRM);
 	/* Reading in the background fails then, instead of stopping us. */
 	signal(SIGTTIN, SIG_IGN);
 	signal(SIGPIPE, SIG_IGN);
@@ -372,6 +396,8 @@ int stream_run(const struct stream_opts *o)
 	if (stream_dial(&s, 0, why) < 0)
 		fail(o->cli, "%s", why);
 	s.signal_fd = open_signals(o);
+	if (o->timeout_ms)
+		set_alarm(o->timeout_ms);
 	r = s.signal_fd < 0 ? -errno : stream_loop(&s);
 	term_restore();
 	say_why(&s, r);
@@ -381,5 +407,7 @@ int stream_run(const struct stream_opts *o)
 	buf_done(&s.kept);
 	sink_done(&s.sink[0]);
 	sink_done(&s.sink[1]);
-	return r < 0 ? o->cli->fail_code : s.code;
+	if (s.late)
+		complain("the command's time is over (--timeout)");
+	return r < 0 ? o->cli->fail_code : s.late ? EXIT_TIMEOUT : s.code;
 }

@@ -31,6 +31,8 @@ struct stream_opts {
 	bool keys;   /* Ctrl-P Ctrl-Q leaves a terminal */
 	bool aside;  /* our signals are our own, not the process's */
 	bool look;   /* exit code 0, however it ends */
+	/* The process is ended after that time; 0: it may take any time. */
+	uint64_t timeout_ms;
 	/* Leave when its output was read up to there. */
 	bool bounded;
 	uint64_t until[2];

@@ -28,6 +28,7 @@ struct stream {
 	uint32_t number;
 	bool deaf; /* it no longer takes what we send */
 	int code;
+	bool late; /* the time of --timeout is over */
 
 	/* stream_input.c */
 	bool input_open, input_paused, input_ended;

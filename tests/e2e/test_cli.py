@@ -358,6 +358,64 @@ class Verbs(Case):
     def test_version(self):
         self.assertRegex(self.i.cli("version", check=0).out,
                          r"^carrel (\S+)\ndaemon \1\n$")
+        self.assertEqual(self.i.cli("--version", check=0).out,
+                         self.i.cli("version", check=0).out)
+
+    def test_mistyped_words(self):
+        for words, hint in (
+                (["creat"], "did you mean create?"),
+                (["snapshto", "work"], "did you mean snapshot?"),
+                (["image", "bulid"], "did you mean build?"),
+                (["create", "--memroy", "1G"], "did you mean --memory?"),
+                (["ls", "--jsno"], "did you mean --json?"),
+                (["xyzzy"], "see carrel help"),
+                (["ls", "--xyzzy"], "see --help")):
+            p = self.i.cli(*words)
+            self.assertEqual((p.returncode, p.out), (2, ""), words)
+            self.assertIn(hint, p.err)
+
+    def test_a_daemon_elsewhere_is_not_silently_ignored(self):
+        for name in ("CARREL_URL", "CARREL_API_KEY"):
+            env = {**self.i.env(), name: "x"}
+            argv = [f"{self.i.bin}/carrel", "ls"]
+            p = subprocess.run(argv, env=env, capture_output=True, text=True)
+            self.assertEqual((p.returncode, p.stderr), (0, ""))
+            del env["CARREL_SOCKET"]
+            p = subprocess.run(argv, env=env, capture_output=True, text=True)
+            self.assertEqual(p.returncode, 1)
+            self.assertIn(f"{name} is set", p.stderr)
+
+    def test_exec_explains_a_command_with_spaces(self):
+        self.i.create(name="work")
+        p = self.i.cli("exec", "work", "echo hello")
+        self.assertEqual(p.returncode, 127)
+        self.assertIn("exec work -- sh -c", p.err)
+
+    def test_exec_timeout(self):
+        self.i.create(name="work")
+        p = self.i.cli("exec", "--timeout", "300ms", "work", "--", "sh", "-c",
+                       "echo early; exec sleep 1000")
+        self.assertEqual((p.returncode, p.out), (124, "early\n"))
+        self.assertIn("time is over", p.err)
+        p = self.i.cli("exec", "--timeout", "10m", "work", "--", "sh", "-c",
+                       "exit 3")
+        self.assertEqual((p.returncode, p.err), (3, ""))
+        self.i.cli("exec", "-d", "--timeout", "1s", "work", "true", check=125)
+        self.assertNotIn("sleep", self.i.sh("work", "ps").out)
+
+    def test_env_file(self):
+        self.i.create(name="work")
+        path = self.i.dir + "/variables"
+        with open(path, "w") as f:
+            f.write("# a comment\n\nA=1\nB=two words\r\nC=\"q\"\nHOME\n")
+        p = self.i.cli("exec", "--env-file", path, "-e", "A=own", "work", "--",
+                       "sh", "-c", "echo $A,$B,$C")
+        self.assertEqual((p.returncode, p.out), (0, 'own,two words,"q"\n'), p.err)
+        with open(path, "w") as f:
+            f.writelines(f"V{n}=x\n" for n in range(65))
+        p = self.i.cli("exec", "--env-file", path, "work", "true", check=125)
+        self.assertIn("more than 64 variables", p.err)
+        self.i.cli("exec", "--env-file", path + "x", "work", "true", check=125)
 
 
 class Ports(Case):
@@ -404,6 +462,25 @@ class Ports(Case):
         self.assertEqual(first.recv(9), b"")  # tunnels end with us
         for c in [first, *others]:
             c.close()
+
+    def test_tunnel_in_the_background(self):
+        self.i.cli("exec", "-d", "work", "nc", "-ll", "-p", "9000", "-e",
+                   "cat", check=0)
+        p = self.i.cli("port", "-d", "work", "9000", "0", check=0)
+        pid = int(re.search(r"`kill (\d+)`", p.err)[1])
+        try:
+            host, port = p.out.split(":")
+
+            def echo():
+                with socket.create_connection((host, int(port))) as c:
+                    c.sendall(b"x")
+                    return c.recv(1) == b"x"
+            wait_for("the server inside", echo, 10)
+        finally:
+            os.kill(pid, signal.SIGTERM)
+        wait_for("the process ends", lambda: harness.read(
+            f"/proc/{pid}/stat", "x Z").rpartition(")")[2].split()[:1] in (
+                ["Z"], ["x"]), 10)
 
     def test_nobody_inside(self):
         p, where = self.tunnel("web", "0")

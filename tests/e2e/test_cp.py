@@ -77,6 +77,24 @@ class Copy(Case):
                                     "-c", "%U", "/root/x").out, "root\n")
         self.cp(path, "work:/root/y", code=1)
 
+    def test_several_and_directories_to_be(self):
+        a, b = self.put("a", b"1"), self.put("b", b"2")
+        err = self.cp(a, b, "work:new/", code=1).err
+        self.assertIn("new/ does not exist inside", err)
+        self.cp(a, "work:new/", code=1)
+        self.assertEqual(self.sh("test -e new || echo none"), "none\n")
+        self.cp("-p", a, b, "work:new/")
+        self.cp("-p", a, "work:deep/er/")
+        self.assertEqual(self.sh("cat new/a new/b deep/er/a"), "121")
+        self.cp(a, b, "work:new/a", code=1)
+        self.assertEqual(self.sh("cat new/a"), "1")
+        out = os.path.join(self.dir, "out")
+        self.cp("work:new/a", "work:new/b", out, code=1)
+        os.mkdir(out)
+        self.cp("work:new/a", "work:new/b", out)
+        self.assertEqual(sorted(os.listdir(out)), ["a", "b"])
+        self.cp("work:new/a", os.path.join(self.dir, "none") + "/", code=1)
+
     def test_file_out(self):
         self.sh("echo text > f; chmod 640 f; ln -s f link; mkdir d")
         out = os.path.join(self.here, "out")

@@ -35,8 +35,10 @@ class Examples(harness.Case):
         self.works(sys.executable, name, says=says)
 
     def test_agent_loop(self):
-        self.python("agent_loop.py", "'one': 0, not 1", "all tests pass",
-                    "changed /home/user/words.sh", "snapshots to go back to: ")
+        for _ in range(2):  # nothing is in the way of a second run
+            self.python("agent_loop.py", "'one': 0, not 1", "all tests pass",
+                        "changed /home/user/words.sh",
+                        "snapshots to go back to: ")
 
     @unittest.skipUnless(shutil.which("node"), "no Node on this machine")
     def test_agent_loop_in_node(self):

@@ -188,6 +188,20 @@ class Saved(unittest.TestCase):
         self.assertEqual(self.a.api("GET", "/v1/policies/p").json["text"],
                          "deny * x.test\n")
 
+    def test_try_a_kept_one(self):
+        self.put("p", POLICY.encode())
+        self.assertEqual(self.carrel("test", "p", "tcp://db.internal:5432"),
+                         "allow: policy p, line 4: allow tcp "
+                         "db.internal:5432\nbudget: requests 500/h, up 20971520\n"
+                         "over it: deny\n")
+        self.carrel("test", "p", "http://else.test/", code=1)
+        self.assertIn("no policy", self.carrel("test", "nosuch", "http://x.test/",
+                                               code=1))
+        with open(os.path.join(self.dir.name, "p"), "w") as f:
+            f.write("allow *\n")
+        self.assertIn("allow: line 1", self.carrel(
+            "test", "p", "http://else.test/", cwd=self.dir.name))
+
     def test_projects(self):
         one, two = self.key("one"), self.key("two")
         self.put("p", b"allow * one.test", key=one)
