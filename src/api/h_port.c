@@ -235,6 +235,19 @@ static void move_token(struct http_conn *c, const struct visit *v,
 	http_reply(c, 303, fields, NULL, 0);
 }
 
+/*
+ * A browser that goes to a page keeps cookies, and shows the address. Programs
+ * (curl, fetch) do neither: their request is passed on without the token.
+ */
+static bool is_page_view(const struct http_head *h)
+{
+	const char *accept = http_header(h, "accept");
+
+	return !port_upgrade(h) && accept && strstr(accept, "text/html") &&
+	       (strcmp(h->method, "GET") == 0 ||
+		strcmp(h->method, "HEAD") == 0);
+}
+
 static bool has_query_token(const struct http_head *h)
 {
 	char token[PORT_TOKEN_CAP];
@@ -293,8 +306,7 @@ static void visit_http(struct api *a, struct http_conn *c,
 	for (i = 0; !way.by_host && i < 5; i++)
 		way.target = strchr(way.target + 1, '/');
 	note_visit(a, c, v, "http");
-	if (v->by_token && has_query_token(h) && !port_upgrade(h) &&
-	    (strcmp(h->method, "GET") == 0 || strcmp(h->method, "HEAD") == 0)) {
+	if (v->by_token && has_query_token(h) && is_page_view(h)) {
 		a->metrics.requests[3]++;
 		move_token(c, v, &way);
 		return;
@@ -382,6 +394,12 @@ static const char *port_suffix(const char *host)
 	return colon && !strchr(colon, ']') ? colon : "";
 }
 
+/* Names below localhost lead a browser to its own machine. */
+static bool browser_finds(const char *domain, const char *host)
+{
+	return strcasecmp(domain, "localhost") != 0 || host_is_loopback(host);
+}
+
 /* Where a browser finds it; NULL when there is no door for browsers. */
 static json_t *preview_url(const struct api *a, struct http_conn *c,
 			   const struct sandbox *s, uint16_t port,
@@ -399,7 +417,7 @@ static json_t *preview_url(const struct api *a, struct http_conn *c,
 	if (!*host)
 		return json_null();
 	buf_printf(&url, "%s://", https ? "https" : "http");
-	if (*conf->domain)
+	if (*conf->domain && browser_finds(conf->domain, host))
 		buf_printf(&url, "%u-%s.%s%s/", port, s->id, conf->domain,
 			   port_suffix(host));
 	else

@@ -74,6 +74,15 @@ static bool in_list(const char *list, const char *name)
 	return false;
 }
 
+bool host_is_loopback(const char *host)
+{
+	char name[HOST_CAP];
+
+	return host_name(host, name) &&
+	       (in_list("localhost,127.0.0.1,::1", name) ||
+		below(name, "localhost"));
+}
+
 bool host_is_ours(const struct conf *c, const char *host)
 {
 	char name[HOST_CAP], own[HOST_CAP];

@@ -23,6 +23,8 @@ struct http_conn;
  * with any port or none. `host`: as the field has it.
  */
 bool host_is_ours(const struct conf *c, const char *host);
+/* localhost, what is below it, 127.0.0.1, [::1]; with any port or none. */
+bool host_is_loopback(const char *host);
 /* "http://host:port" of the same host and port as `host`? */
 bool origin_is_same(const char *origin, const char *host);
 /* "8080-iabc....domain": the port of a sandbox, by a name of its own. */

@@ -62,7 +62,7 @@ static const struct key {
 	NUM_KEY("listen_insecure", YES_NO, listen_insecure, "no"),
 	TEXT_KEY(tls_cert, ""),
 	TEXT_KEY(tls_key, ""),
-	TEXT_KEY(domain, ""),
+	TEXT_KEY(domain, "localhost"),
 	TEXT_KEY(allowed_hosts, ""),
 	NUM_KEY("client_timeout", DURATION, client_timeout_ms, "30s"),
 	NUM_KEY("max_peer_connections", NUMBER, max_peer_connections, "512"),

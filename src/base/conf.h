@@ -51,7 +51,7 @@ struct conf {
 	char listen[64];          /* "127.0.0.1:7070"; "": none */
 	uint64_t listen_insecure; /* other hosts without TLS: 1 */
 	char tls_cert[256], tls_key[256];
-	char domain[128];              /* previews are below it; "": none */
+	char domain[128];              /* previews are below it; "": by path */
 	char allowed_hosts[256];       /* names of this server: "a, b" */
 	uint64_t client_timeout_ms;    /* in which nothing moved */
 	uint64_t max_peer_connections; /* of one address; 0: any number */

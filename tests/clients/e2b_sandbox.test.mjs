@@ -684,7 +684,8 @@ test('a private port', async () => {
 	}
 	// A preview of our own is opened by a token of our own.
 	const ours = (await api('POST', `/v1/sandboxes/${s.sandboxID}/ports/8080/token`, {})).json;
-	assert.equal((await raw('GET', `/?carrel_token=${ours.token}`, { Host })).status, 303);
+	assert.equal((await raw('GET', `/?carrel_token=${ours.token}`,
+		{ Host, Accept: 'text/html' })).status, 303);
 	const open = await raw('GET', '/', { Host,
 		'e2b-traffic-access-token': s.trafficAccessToken });
 	assert.equal(open.json.message, 'The sandbox is running but port is not open');

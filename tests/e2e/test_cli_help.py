@@ -118,7 +118,7 @@ class Completion(unittest.TestCase):
     def test_verbs(self):
         self.assertIn("exec", self.words(""))
         self.assertIn("exec", self.words("--socket", "/x", ""))
-        self.assertEqual(self.words("--so"), ["--config", "--socket",
+        self.assertEqual(self.words("--so"), ["--config", "--socket", "--version",
                                               "--help"])
         self.assertEqual(self.words("key", ""), ["create", "ls", "rm"])
         self.assertIn("exec", self.words("help", ""))

@@ -575,7 +575,7 @@ class Tokens(PortCase):
         token = self.token()
         for host, where in ((None, self.path), (self.host, "")):
             r = self.call("GET", f"/x?a=1&carrel_token={token}&b=2", key=False,
-                          host=host)
+                          host=host, headers={"Accept": "text/html,*/*"})
             self.assertEqual((r.status, r.headers["Location"]),
                              (303, f"{where}/x?a=1&b=2"))
             cookie = r.headers["Set-Cookie"]
@@ -585,7 +585,11 @@ class Tokens(PortCase):
             self.assertNotIn("Secure", cookie)
             self.assertEqual(r.headers["Cache-Control"], "no-store")
         self.assertEqual(server.seen, [])
-        # What is no link is passed on, without the token.
+        # A program has no cookies: its request is passed on, without the token.
+        r = self.call("GET", f"/x?carrel_token={token}&b=2", key=False,
+                      headers={"Accept": "*/*"})
+        self.assertEqual((r.status, r.body), (200, b"hello"))
+        self.assertTrue(server.seen.pop().startswith("GET /x?b=2 HTTP/1.1\r\n"))
         r = self.call("POST", f"/x?carrel_token={token}&b=2", b"x", key=False)
         self.assertEqual(r.body, b"hello")
         self.assertTrue(server.seen[0].startswith("POST /x?b=2 HTTP/1.1\r\n"))
@@ -815,7 +819,8 @@ class PassingTls(PortCase):
         r = self.call()
         self.assertEqual(r.body, b"hello")
         self.assertEqual(fields(server.seen[0])["x-forwarded-proto"], "https")
-        r = self.call("GET", f"/?carrel_token={self.token()}", key=False)
+        r = self.call("GET", f"/?carrel_token={self.token()}", key=False,
+                      headers={"Accept": "text/html"})
         self.assertIn("; Secure", r.headers["Set-Cookie"])
         r = self.call("POST", "/token", {})
         self.assertTrue(r.json["url"].startswith("https://80-"))

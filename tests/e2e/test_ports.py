@@ -186,7 +186,8 @@ class Ports(harness.Case):
         start = f"http://8080-{self.box}.localhost:{self.PORT}/?carrel_token="
         self.assertTrue(url.startswith(start), url)
         host = url.split("/")[2]
-        r = self.call(8080, "/" + url.split("/")[3], host, key=None)
+        r = self.call(8080, "/" + url.split("/")[3], host, key=None,
+                      headers={"Accept": "text/html"})
         self.assertEqual((r.status, r.headers["Location"]), (303, "/"))
         cookie = r.headers["Set-Cookie"].split(";")[0]
         r = self.call(8080, "/", host, key=None, headers={"Cookie": cookie})

@@ -1191,7 +1191,8 @@ def token_in_a_link(r):
     seen = r.serve_inside(inside, 8004, PAGE)
     path = f"/v1/sandboxes/{box}/ports/8004"
     token = r.i.api("POST", path + "/token", {"ttl": 60}).json["token"]
-    got = r.call("GET", f"{path}/?carrel_token={token}")
+    got = r.call("GET", f"{path}/?carrel_token={token}", None,
+                 [("Accept", "text/html")])
     same(got.status, 303)
     check(token not in got.fields["location"], "it stays in the address")
     same(got.fields.get("referrer-policy"), "no-referrer")
