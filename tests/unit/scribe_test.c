@@ -240,6 +240,55 @@ static void test_forgery(void)
 	CHECK(strstr(out, "(log.start): not signed by the log's key") != NULL);
 }
 
+/* An entry of a writer that carries a signature, as one of the log's own. */
+static void test_signature_of_a_writer(void)
+{
+	AUTO(buf_done) struct buf line = { 0 };
+	AUTO_CLOSE int fd = -1;
+	struct entry_from from = { .body = BODY, .n = strlen(BODY) };
+	char hash[HASH_HEX + 1], sig[SIGNATURE_HEX + 1], out[8192];
+	struct chain c;
+
+	fresh();
+	open_chain(&c, 1 << 20);
+	add(&c, 2);
+	from.spool = c.writers.v[0].now + 1;
+	entry_begin(&line, c.now.seq + 1, &from, c.now.hash);
+	sign_closed(&c.key, buf_data(&line), buf_len(&line), sig);
+	chain_done(&c);
+	buf_printf(&line, ",\"signature\":\"%s\"", sig);
+	hash_closed(buf_data(&line), buf_len(&line), hash);
+	buf_printf(&line, ",\"hash\":\"%s\"}\n", hash);
+	fd = segment_open(dir_fd, 1, O_WRONLY | O_APPEND);
+	CHECK(write_full(fd, buf_data(&line), buf_len(&line)) == 0);
+	CHECK(verify(out, sizeof(out)) == VERIFY_BAD);
+	CHECK(strstr(out, "entry 4: only the log's own are signed") != NULL);
+	CHECK(strstr(out, "BAD: 1 problems") != NULL);
+}
+
+/* Somebody with the key writes the log anew: its head was seen elsewhere. */
+static void test_head_of_another_log(void)
+{
+	struct chain c;
+	char out[8192];
+	int i;
+
+	fresh();
+	for (i = 0; i < 2; i++) {
+		open_chain(&c, 1 << 20);
+		add(&c, 30);
+		chain_sign(&c);
+		settle(&c);
+		chain_done(&c);
+		if (i == 0)
+			run("cd %s && mv head seen && rm *.log", dir);
+	}
+	CHECK(verdict() == VERIFY_GOOD);
+	run("cd %s && mv seen head", dir);
+	CHECK(verify(out, sizeof(out)) == VERIFY_BAD);
+	CHECK(strstr(out, "is not the one that was signed") != NULL);
+}
+
 static void test_resume(void)
 {
 	struct chain c;
@@ -493,6 +542,8 @@ int main(void)
 	test_tampering();
 	test_every_byte();
 	test_forgery();
+	test_signature_of_a_writer();
+	test_head_of_another_log();
 	test_resume();
 	test_damage();
 	test_misnamed();
