@@ -158,13 +158,18 @@ static void test_answer(void)
 	one.ask_room_ms = 0;
 	CHECK(start(&asks[0], &one, NULL, NULL) == 0);
 	CHECK(start(&asks[1], &one, NULL, NULL) == 0);
+	CHECK(start(&asks[2], &one, NULL, NULL) == 0);
 	answered = NULL;
-	ask_answer(&gate, asks[1].number + 100, true);
+	ask_answer(&gate, asks[2].number + 100, true);
+	CHECK(!answered);
+	/* An answer that comes too late is nobody else's. */
+	ask_cancel(&asks[0]);
+	ask_answer(&gate, asks[0].number, true);
 	CHECK(!answered);
 	ask_answer(&gate, asks[1].number, true);
 	CHECK(answered == &asks[1] && allowed);
-	ask_answer(&gate, asks[0].number, false);
-	CHECK(answered == &asks[0] && !allowed);
+	ask_answer(&gate, asks[2].number, false);
+	CHECK(answered == &asks[2] && !allowed);
 	CHECK(one.n_asks == 0);
 }
 

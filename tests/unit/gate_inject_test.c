@@ -68,11 +68,11 @@ void oauth_cancel(struct oauth_wait *w)
 	(void)w;
 }
 
-/* --- a project with four secrets --- */
+/* --- a project with six secrets --- */
 
 static struct project project;
 static struct box box = { .id = "ix", .project = &project };
-static struct secret secrets[4];
+static struct secret secrets[6];
 
 static void close_value(void *open)
 {
@@ -105,6 +105,14 @@ static void add_secret(struct secret *s, const char *name, const char *header,
 	list_add(&project.secrets, &s->node);
 }
 
+/* One that fills the parameter `key`. */
+static void add_query(struct secret *s, const char *name, const char *value)
+{
+	add_secret(s, name, "X-Key: {}", value);
+	s->kind = SECRET_QUERY;
+	snprintf(s->field, sizeof(s->field), "key");
+}
+
 static void use(const char *name, const char *word, bool canary)
 {
 	struct box_use *u = &box.uses[box.n_uses++];
@@ -121,6 +129,8 @@ static void set_up(void)
 	add_secret(&secrets[1], "two", "X-Key: {}", TWO);
 	add_secret(&secrets[2], "codes", NULL, SEED);
 	add_secret(&secrets[3], "foreign", NULL, SEED);
+	add_query(&secrets[4], "three", ONE);
+	add_query(&secrets[5], "four", TWO);
 }
 
 /* The sandbox uses these from now on. */
@@ -195,6 +205,18 @@ static void test_placeholder_chooses(void)
 	inject_done(&inject);
 	start("X-Key", "none", "/");
 	CHECK_STR(field_sent("X-Key"), ONE); /* the first of its spec */
+	inject_done(&inject);
+}
+
+static void test_placeholder_chooses_in_the_query(void)
+{
+	fresh_box();
+	use("three", HOLD1, false);
+	use("four", HOLD2, false);
+	start("X-Other", "x", "/?a=1&key=" HOLD2);
+	CHECK(!refused.code && inject.n_names == 1);
+	CHECK_STR(inject.names[0], "four");
+	CHECK_STR(inject.new_target, "/?a=1&key=" TWO);
 	inject_done(&inject);
 }
 
@@ -343,6 +365,7 @@ int main(void)
 
 	set_up();
 	test_placeholder_chooses();
+	test_placeholder_chooses_in_the_query();
 	test_placeholder_elsewhere_is_refused();
 	test_both_are_masked();
 	test_mask_of_names();
