@@ -436,7 +436,7 @@ static int trace(unsigned kind, void *arg, void *stmt, void *sql)
 		text = strstr(text, "FULL") ? "FULL " : "NORMAL ";
 	else if (strstr(text, "COMMIT"))
 		text = "commit ";
-	else if (strstr(text, "INSERT"))
+	else if (strstr(text, "INSERT") || strstr(text, "REPLACE"))
 		text = "insert ";
 	else
 		return 0;
