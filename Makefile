@@ -72,7 +72,7 @@ BIN     := $(foreach p,$(DYN),$(B)/bin/$(NAME_$(p))) \
 all: $(BIN) ##            build everything into build/bin
 .SECONDARY:
 .DELETE_ON_ERROR:
-.PHONY: all unit help deps up test test-guest lint bench bench-idle soak chaos escape escape-long escape-mutations escape-peers \
+.PHONY: all unit help deps up test test-guest lint bench bench-idle soak chaos escape escape-long escape-mutations escape-peers mutations \
 	fuzz fuzz-bin fuzz-replay fuzz-coverage analyze man install uninstall clean tidy
 
 help: ##           this list
@@ -216,6 +216,9 @@ escape: ##         posture, escape tests, and what breaks without each wall
 escape-mutations: ## every attack without each wall, each check (20 minutes)
 	@ESCAPE_MUTATIONS=1 $(if $(RECORD),RECORD=1) tests/run --workers 1 escape/guards
 	@ESCAPE_MUTATIONS=1 $(if $(RECORD),RECORD=1) tests/run --workers 1 escape/mutations
+mutations: ##      small changes of the source, each of which a test must notice; T=pattern
+	@tools/deps.sh install build run test
+	@tests/mutations/run $(T)
 escape-long: ##    the same with those that take minutes
 	@ESCAPE_LONG=1 tests/run escape
 escape-peers: all vm $(B)/probe ##   the same attacks under bubblewrap, podman, runsc
@@ -327,6 +330,7 @@ lint: all ##           formatting, static analysis, layers, linkage
 	@echo "  FORMAT"; find src tests tools -name '*.[ch]' | xargs clang-format$(LLVM) --dry-run -Werror
 	@echo "  LAYERS"; tools/layers.sh
 	@echo "  BANNED"; tools/banned.sh
+	@echo "  MUTATIONS"; tests/mutations/run --check
 	@echo "  LINKAGE"; tools/binaries.sh $(B)/bin
 	@echo "  SHELL"; shellcheck $(SCRIPTS)
 	@echo "  PYTHON"; python3 -m compileall -q -f tests sdk/python examples

@@ -1467,6 +1467,53 @@ class Images(unittest.TestCase):
             self.assertEqual(s.cli("image", "import", "-")[0], 2)
 
 
+class States(unittest.TestCase):
+    """merge and diff: exit codes that scripts rely on."""
+
+    CONFLICTS = {"put": 1, "removed": 0, "conflicts": 2, "pause_ms": 3,
+                 "changes": [{"path": "/a", "action": "keep", "conflict": True}]}
+
+    def merge(self, *args, status=200, body=None):
+        text = json.dumps(self.CONFLICTS if body is None else body).encode()
+        return scripted(lambda peer, req: peer.answer(status, text),
+                        "merge", *args, "from", "into")
+
+    def test_merge_with_conflicts_left_fails(self):
+        code, out, err = self.merge()
+        self.assertEqual(code, 1, err)
+        self.assertIn(b"C /a\n", out)
+        self.assertIn(b"2 conflicts", out)
+        self.assertEqual(self.merge("--json")[0], 1)
+        self.assertEqual(self.merge("--dry-run")[0], 1)
+
+    def test_merge_that_decides_conflicts_succeeds(self):
+        for option in ("--ours", "--theirs"):
+            self.assertEqual(self.merge(option)[0], 0)
+        none = {**self.CONFLICTS, "conflicts": 0}
+        self.assertEqual(self.merge(body=none)[0], 0)
+
+    def test_refused_merge_fails(self):
+        code, out, err = self.merge(status=409, body={
+            "error": {"code": "conflict", "message": "both sides changed"},
+            "conflicts": [{"path": "/b", "conflict": True}]})
+        self.assertEqual(code, 1)
+        self.assertIn(b"C /b\n", out)
+
+    def diff(self, *lines):
+        text = b"".join(json.dumps(x).encode() + b"\n" for x in lines)
+        return scripted(lambda peer, req: peer.answer(200, text), "diff", "box")
+
+    def test_diff_that_is_cut_off_is_trouble(self):
+        change = {"type": "change", "change": "added", "path": "/a"}
+        code, _, err = self.diff(change)
+        self.assertEqual(code, 2)
+        self.assertIn("cut off", err)
+        self.assertEqual(self.diff()[0], 2)
+        self.assertEqual(self.diff(change, {"type": "done"})[0], 1)
+        self.assertEqual(self.diff({"type": "done"})[0], 0)
+        self.assertEqual(self.diff({"type": "error", "message": "x"})[0], 2)
+
+
 class Cost(unittest.TestCase):
     @unittest.skipIf(harness.SANITIZED, "the sanitizer makes calls of its own")
     @unittest.skipUnless(shutil.which("strace"), "strace is not installed")

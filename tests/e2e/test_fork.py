@@ -9,7 +9,9 @@ import random
 import signal
 import threading
 import time
+import unittest
 
+import attack
 import harness
 from harness import wait_for
 
@@ -251,6 +253,20 @@ class Fork(harness.Case):
                 10 * harness.SLOW)
         self.assertEqual(self.out("stay", "cat kept"), "0\n1\n")
         self.i.rm(box)
+        self.nothing_left()
+
+    @unittest.skipIf(VM, "a microVM has a disk of its own")
+    def test_persistent_disk_is_written_out(self):
+        """An overlay that is volatile ignores sync, and is lost with the host.
+        So is that of a sandbox that is not kept, and only that."""
+        for persist in (False, True):
+            box = self.i.create(persist=persist)
+            pid = attack.agent_of(attack.base_of(self.i, box))
+            root, = [x for x in harness.read(f"/proc/{pid}/mountinfo")
+                     .splitlines() if x.split()[4] == "/"]
+            self.assertIn(" overlay ", root)
+            self.assertEqual("volatile" in root, not persist, root)
+            self.i.rm(box)
         self.nothing_left()
 
     def test_roles_are_killed(self):

@@ -13,10 +13,10 @@ from unittest import mock
 import harness
 
 
-def runner():
-    """tests/run as a module."""
+def runner(path="tests/run"):
+    """A script as a module."""
     loader = importlib.machinery.SourceFileLoader(
-        "suite", os.path.join(harness.TOP, "tests/run"))
+        "suite", os.path.join(harness.TOP, path))
     module = importlib.util.module_from_spec(
         importlib.util.spec_from_loader("suite", loader))
     loader.exec_module(module)
@@ -44,6 +44,41 @@ class Verdict(unittest.TestCase):
                          ("2 passed, 1 failed", False))
         self.assertEqual(self.verdict("", [], [], [], []),
                          ("0 passed, 1 failed", False))
+
+
+class Mutations(unittest.TestCase):
+    """tests/mutations/run: which rows it takes."""
+
+    def setUp(self):
+        self.m = runner("tests/mutations/run")
+        self.dir = tempfile.mkdtemp(prefix="carrel-mutations-test-")
+        self.addCleanup(shutil.rmtree, self.dir)
+        self.write("f.c", "one\ntwo two\n\tthree\n")
+
+    def write(self, name, text):
+        path = os.path.join(self.dir, name)
+        with open(path, "w") as f:
+            f.write(text)
+        return path
+
+    def mutant(self, text):
+        row, = self.m.load(self.write("table", f"name f.c unit/x\n{text}"))
+        return row.mutant(self.dir)
+
+    def test_text_is_replaced(self):
+        self.assertEqual(self.mutant("-one\n+1\n"), "1\ntwo two\n\tthree\n")
+        self.assertEqual(self.mutant("-two two\n-\tthree\n+2\n"), "one\n2\n")
+        self.assertEqual(self.mutant("-\tthree\n"), "one\ntwo two\n\n")
+
+    def test_rows_that_do_not_apply_are_refused(self):
+        for text in ("-four\n+4\n", "-two\n+2\n", "-one\n+one\n", "+1\n"):
+            with self.assertRaises(self.m.Bad, msg=text):
+                self.mutant(text)
+
+    def test_malformed_tables_are_refused(self):
+        for text in ("-one\n", "name f.c\n-one\n", "a f.c u\n-x\na f.c u\n-y\n"):
+            with self.assertRaises(self.m.Bad, msg=text):
+                self.m.load(self.write("table", text))
 
 
 class SetUp(unittest.TestCase):

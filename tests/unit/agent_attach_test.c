@@ -253,6 +253,33 @@ static void test_two_readers(void)
 	CHECK(!slow.broken);
 }
 
+/* Two clients are lost with one connection: output is held for the one that
+ * had least of it, whichever was lost first. */
+static void test_two_are_lost(void)
+{
+	enum { TOTAL = 2000000 };
+	char command[80];
+	uint32_t fast;
+
+	snprintf(command, sizeof(command), WRITE_LINES, TOTAL);
+	for (fast = 1; fast <= 2; fast++) {
+		struct result one = start(1, 0, NULL, command);
+		struct result two = { .line = LINE };
+		struct result late = { .line = LINE };
+
+		one.line = LINE;
+		attach_as(2, one.about.number, NULL, &two);
+		while ((one.end[0] < WIRE_WINDOW || two.end[0] < WIRE_WINDOW) &&
+		       client_next(&c, REPLY_MS) == 1)
+			client_note(&c, c.f.channel == 1 ? &one : &two, false);
+		client_ack(&c, fast, 1, WIRE_WINDOW / 2);
+		reconnect();
+		usleep(100000);
+		attach_to_end(one.about.number, &late);
+		CHECK(!late.broken && late.gaps == 0 && late.end[0] == TOTAL);
+	}
+}
+
 static void test_detached(void)
 {
 	struct result r = start(1, SPAWN_DETACHED, "quiet",
@@ -849,6 +876,7 @@ int main(int argc, char **argv)
 	test_reconnect();
 	test_gap();
 	test_two_readers();
+	test_two_are_lost();
 	test_detached();
 	test_mute();
 	test_watch();

@@ -8,6 +8,7 @@
 #include "check.h"
 #include "wire/ps.h"
 
+#include <dirent.h>
 #include <sys/ioctl.h>
 
 static struct client c;
@@ -463,6 +464,61 @@ static void test_many(void)
 	CHECK(bad == CHANNELS_MAX);
 }
 
+/* Processes with this parent: all of them, or those that nobody reaped. */
+static unsigned children_of(pid_t parent, bool zombies, int sig)
+{
+	DIR *d = opendir("/proc");
+	struct dirent *x;
+	unsigned n = 0;
+
+	while ((x = readdir(d))) {
+		char path[300], text[300];
+		const char *at;
+		FILE *f;
+
+		snprintf(path, sizeof(path), "/proc/%s/stat", x->d_name);
+		f = x->d_name[0] >= '1' && x->d_name[0] <= '9'
+			    ? fopen(path, "r")
+			    : NULL;
+		if (!f)
+			continue;
+		at = fgets(text, sizeof(text), f) ? strrchr(text, ')') : NULL;
+		fclose(f);
+		if (!at || atoi(at + 4) != parent || (zombies && at[2] != 'Z'))
+			continue;
+		n++;
+		if (sig)
+			kill(atoi(x->d_name), sig);
+	}
+	closedir(d);
+	return n;
+}
+
+/* Those that have lost their parents end at once, while the agent does not
+ * run: one signal tells of them all. */
+static void test_orphans_are_reaped(const struct box *b)
+{
+	enum { N = 400 };
+	struct result r = SH("i=0; while [ $i -lt 400 ]; do "
+			     "sleep 1000 >/dev/null 2>&1 </dev/null & "
+			     "i=$((i+1)); done");
+	unsigned i;
+
+	CHECK(fine(&r));
+	result_done(&r);
+	for (i = 0; i < 1000 && children_of(b->pid, false, 0) < N; i++)
+		usleep(10000);
+	CHECK(kill(b->pid, SIGSTOP) == 0);
+	CHECK(children_of(b->pid, false, SIGKILL) >= N);
+	for (i = 0; i < 1000 && children_of(b->pid, true, 0) < N; i++)
+		usleep(10000);
+	CHECK(children_of(b->pid, true, 0) >= N);
+	CHECK(kill(b->pid, SIGCONT) == 0);
+	for (i = 0; i < 1000 && children_of(b->pid, true, 0) > 0; i++)
+		usleep(10000);
+	CHECK(children_of(b->pid, true, 0) == 0);
+}
+
 static void test_connection(const struct box *b)
 {
 	static const struct {
@@ -651,6 +707,7 @@ int main(int argc, char **argv)
 	test_sudo();
 	test_sudo_shell();
 	test_many();
+	test_orphans_are_reaped(&b);
 	printf("# after all that: %llu KiB private\n",
 	       (unsigned long long)dirty_kib(b.pid));
 	test_connection(&b);

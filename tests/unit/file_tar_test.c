@@ -214,6 +214,21 @@ static void test_odd_types(void)
 	CHECK_STR(get_file("in/contiguous"), "c");
 }
 
+/* A NUL would make two names of one: as it is checked, and as it is used. */
+static void test_pax_with_nul(void)
+{
+	static const char path[] = "14 path=a\0/..\n";
+	static const char linkpath[] = "17 linkpath=a\0bc\n";
+	static struct tar_extra x;
+	struct err e = { 0 };
+
+	CHECK(tar_pax_get(path, sizeof(path) - 1, &x, &e) == -EBADMSG);
+	err_clear(&e);
+	CHECK(tar_pax_get(linkpath, sizeof(linkpath) - 1, &x, &e) == -EBADMSG);
+	err_clear(&e);
+	CHECK(tar_pax_get("10 path=a\n", 10, &x, &e) == 0);
+}
+
 static void test_pax(void)
 {
 	struct stat st;
@@ -335,6 +350,7 @@ int main(void)
 	test_escapes();
 	test_replace();
 	test_odd_types();
+	test_pax_with_nul();
 	test_pax();
 	test_broken();
 	test_numbers();

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/auto.h"
 #include "check.h"
@@ -136,6 +137,60 @@ static void test_requests(void)
 	/* More of it, while it runs. */
 	policies("budget requests 7", "");
 	CHECK(passes("a.test", 100) == 2);
+}
+
+/* Of two policies each limit is the smaller one, in either order. */
+static void test_smaller_of_two(void)
+{
+	static const char *const texts[2] = {
+		"budget requests 5, up 1000, down 50, connections 2",
+		"budget requests 3, up 2000, down 70, connections 9",
+	};
+	unsigned i;
+
+	for (i = 0; i < 2; i++) {
+		struct budget_hold h = { 0 }, two = { 0 }, three = { 0 };
+
+		fresh(texts[i], texts[!i]);
+		CHECK(passes("a.test", 1) == 1);
+		CHECK(begin(&h, "a.test") == BUDGET_OK);
+		CHECK(begin(&two, "a.test") == BUDGET_OK);
+		CHECK(begin(&three, "a.test") == BUDGET_DENY);
+		CHECK(strstr(why, "2 connections at once") != NULL);
+		CHECK(budget_down(&h, 50) && !budget_down(&h, 1));
+		CHECK(budget_up(&two, 1000) && !budget_up(&two, 1));
+		budget_end(&h, 0);
+		budget_end(&two, 0);
+		CHECK(begin(&three, "a.test") == BUDGET_DENY);
+		CHECK(strstr(why, "3 requests in all") != NULL);
+	}
+}
+
+/* A rate has room again when its time has passed. */
+static void test_rate_passes(void)
+{
+	unsigned i;
+
+	fresh("budget rate 2/s", "");
+	CHECK(passes("a.test", 2) == 2);
+	for (i = 0; i < 1000 && passes("a.test", 1) == 0; i++)
+		usleep(10000);
+	CHECK(i < 1000);
+}
+
+/* More hosts with a budget than there are counters: nothing leaves. */
+static void test_too_many_hosts(void)
+{
+	AUTO(buf_done) struct buf one = { 0 }, two = { 0 };
+	struct budget_hold h = { 0 };
+	unsigned i;
+
+	for (i = 0; i < STATE_BUDGETS; i++)
+		buf_printf(i % 2 ? &one : &two, "budget h%u.test requests 2\n",
+			   i);
+	fresh(buf_str(&one), buf_str(&two));
+	CHECK(begin(&h, "other.test") == BUDGET_DENY);
+	CHECK(strstr(why, "too many hosts") != NULL);
 }
 
 /* All places are taken: a new host does not get that of one that still has a
@@ -315,6 +370,7 @@ static void test_tokens(void)
 	CHECK(passes("y.test", 1) == 1);
 	box_count(&box, &c);
 	CHECK(c.tokens_in + c.tokens_out > 430);
+	CHECK(c.cost_micro > 30000 + 400000);
 	/* Money. */
 	fresh("budget cost 0.45", "");
 	CHECK(begin(&h, "m.test") == BUDGET_OK);
@@ -349,6 +405,50 @@ static void test_tokens(void)
 	prices_free(p);
 }
 
+static enum budget_answer begin_post(struct budget_hold *h, const char *path)
+{
+	const struct request q = { SCHEME_HTTPS, "m.test", 443, "POST", path };
+	struct err e = { 0 };
+	enum budget_answer a;
+
+	*h = (struct budget_hold){ 0 };
+	a = budget_begin(h, &box, &q, &head, &e);
+	memcpy(why, e.msg, sizeof(e.msg));
+	return a;
+}
+
+/* Calls whose tokens nobody counts are refused where tokens are limited. */
+static void test_uncounted_calls(void)
+{
+	static const char body[] = "{\"model\":\"small\",\"max_tokens\":4,"
+				   "\"background\":true}";
+	static const char text[] = "host m.test openai\n"
+				   "model small in 1 out 1";
+	struct budget_hold h = { 0 };
+	struct prices *p = NULL;
+	struct err e = { 0 };
+
+	CHECK(prices_parse(&p, text, sizeof(text) - 1, &e) == 0);
+	gate.prices = p;
+	fresh("budget tokens 1000", "");
+	CHECK(begin_post(&h, "/v1/batches") == BUDGET_DENY);
+	CHECK(strstr(why, "a batch") != NULL);
+	CHECK(begin_post(&h, "/v1/messages/batches/") == BUDGET_DENY);
+	CHECK(begin_post(&h, "/v1/responses") == BUDGET_OK);
+	budget_request_body(&h, body, sizeof(body) - 1);
+	CHECK(!budget_up(&h, 1));
+	CHECK(strstr(budget_why(&h), "in the background") != NULL);
+	budget_end(&h, 0);
+	/* Only requests are limited: it may. */
+	fresh("budget requests 1000", "");
+	CHECK(begin_post(&h, "/v1/batches") == BUDGET_OK);
+	budget_request_body(&h, body, sizeof(body) - 1);
+	CHECK(budget_up(&h, 1));
+	budget_end(&h, 0);
+	gate.prices = NULL;
+	prices_free(p);
+}
+
 int main(void)
 {
 	test_requests();
@@ -358,6 +458,10 @@ int main(void)
 	test_over();
 	test_bytes();
 	test_tokens();
+	test_smaller_of_two();
+	test_rate_passes();
+	test_too_many_hosts();
+	test_uncounted_calls();
 	policies("", "");
 	policy_done(&parts[0].policy);
 	policy_done(&parts[1].policy);

@@ -336,6 +336,19 @@ static void test_responses(void)
 	CHECK(respond(&h, "HTTP/1.1 204\r\n\r\n", "GET") == 0);
 	CHECK(h.body == HTTP_NO_BODY);
 	CHECK_STR(h.reason, "");
+	/* These have the length that another answer would have. */
+	CHECK(respond(&h,
+		      "HTTP/1.1 304 Not Modified\r\n"
+		      "Content-Length: 3\r\n\r\n",
+		      "GET") == 0);
+	CHECK(h.body == HTTP_NO_BODY && h.keep_alive);
+	CHECK(respond(&h,
+		      "HTTP/1.1 304 Not Modified\r\n"
+		      "Transfer-Encoding: chunked\r\n\r\n",
+		      "GET") == 0);
+	CHECK(h.body == HTTP_NO_BODY && h.keep_alive);
+	CHECK(respond(&h, "HTTP/1.1 103 Early Hints\r\n\r\n", "GET") == 0);
+	CHECK(h.body == HTTP_NO_BODY && h.keep_alive);
 	CHECK(respond(&h, "HTTP/1.1 200 \r\n\r\n", "GET") == 0);
 	CHECK(h.body == HTTP_UNTIL_CLOSE && !h.keep_alive);
 	CHECK(respond(&h, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",

@@ -1,5 +1,6 @@
 /* Policies: what each line means, what is refused, which rule decides. */
 #include "policy/policy.h"
+#include "policy/target.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -110,6 +111,63 @@ static void test_spellings_of_paths(void)
 	CHECK(policy_parse(&p, text, sizeof(text) - 1, &e) == 0);
 	for (i = 0; i < ARRAY_LEN(asks); i++)
 		decides(&p, &asks[i]);
+}
+
+/* https on the port of http is another place than https; so is the reverse. */
+static void test_usual_ports(void)
+{
+	static const char text[] = "allow * x.test\n";
+	static const struct ask asks[] = {
+		{ "GET", "https://x.test:443/", VERDICT_ALLOW, 1 },
+		{ "GET", "https://x.test:80/", VERDICT_DENY, 0 },
+		{ "GET", "http://x.test:443/", VERDICT_DENY, 0 },
+	};
+	AUTO(policy_done) struct policy p = { 0 };
+	struct err e = { 0 };
+	size_t i;
+
+	CHECK(policy_parse(&p, text, sizeof(text) - 1, &e) == 0);
+	for (i = 0; i < ARRAY_LEN(asks); i++)
+		decides(&p, &asks[i]);
+}
+
+/* A raw connection has no path, so a rule with a path never allows one. */
+static void test_path_rule_allows_no_raw_connection(void)
+{
+	static const char text[] = "allow * x.test:*/a\n";
+	const struct request q = { SCHEME_TCP, "x.test", 5432, NULL, NULL };
+	AUTO(policy_done) struct policy p = { 0 };
+	struct err e = { 0 };
+
+	CHECK(policy_parse(&p, text, sizeof(text) - 1, &e) == 0);
+	p.rules[0].schemes = SCHEME_ALL;
+	CHECK(policy_decide(&p, &q).verdict == VERDICT_DENY);
+	p.rules[0].path[0] = '\0';
+	CHECK(policy_decide(&p, &q).verdict == VERDICT_ALLOW);
+}
+
+static void test_open(void)
+{
+	AUTO(policy_done) struct policy open = { 0 }, shut = { 0 };
+	struct err e = { 0 };
+
+	CHECK(policy_parse(&open, "deny * x.test\nallow *", 21, &e) == 0);
+	CHECK(policy_parse(&shut, "allow * x.test\ndeny *", 21, &e) == 0);
+	CHECK(policy_is_open(&open) && !policy_is_open(&shut));
+}
+
+static void test_hosts(void)
+{
+	char out[POLICY_HOST_CAP], label[65];
+	bool address;
+
+	CHECK(!host_fits(HOST_BELOW, "a.test", 6, ".a.test", 7));
+	CHECK(host_fits(HOST_BELOW, "a.test", 6, "b.a.test", 8));
+	CHECK(host_read("1.2.3.0x4", 9, out, &address) < 0);
+	CHECK(host_read("0x7f000001", 10, out, &address) < 0);
+	memset(label, 'a', sizeof(label));
+	CHECK(host_read(label, 63, out, &address) == 0);
+	CHECK(host_read(label, 64, out, &address) < 0);
 }
 
 static void test_more(void)
@@ -480,6 +538,10 @@ int main(void)
 {
 	test_decide();
 	test_spellings_of_paths();
+	test_usual_ports();
+	test_path_rule_allows_no_raw_connection();
+	test_open();
+	test_hosts();
 	test_more();
 	test_look();
 	test_several();

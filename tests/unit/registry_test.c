@@ -5,6 +5,7 @@
 #include "registry/registry.h"
 
 #include <errno.h>
+#include <sqlite3.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -415,6 +416,87 @@ static void test_transactions(void)
 	CHECK(registry_end(&r, registry_sandbox_add(&r, &b, &e), &e) == 0);
 	CHECK(registry_sandbox_each(&r, see_box, &seen, &e) == 0);
 	CHECK(seen.n == 1);
+	clear(&r);
+	registry_close(&r);
+}
+
+/* --- what waits for the disk --- */
+
+static char traced[1024];
+
+static int trace(unsigned kind, void *arg, void *stmt, void *sql)
+{
+	const char *text = sql;
+	size_t n = strlen(traced);
+
+	(void)kind;
+	(void)arg;
+	(void)stmt;
+	if (strstr(text, "synchronous"))
+		text = strstr(text, "FULL") ? "FULL " : "NORMAL ";
+	else if (strstr(text, "COMMIT"))
+		text = "commit ";
+	else if (strstr(text, "INSERT") || strstr(text, "REPLACE"))
+		text = "insert ";
+	else
+		return 0;
+	snprintf(traced + n, sizeof(traced) - n, "%s", text);
+	return 0;
+}
+
+/* An image that was answered for is there after a power cut; so is a
+ * transaction that was asked to be. */
+static void test_durable(void)
+{
+	struct image_row image = { .id = "iaaaaaaaaaaaaaaaaaaaaaaaaaa",
+				   .name = "x",
+				   .config = "{}",
+				   .cache = "" };
+	struct sandbox_row a = box("a", "one");
+	struct registry r;
+	struct err e = { 0 };
+
+	CHECK(registry_open(&r, path, &e) == 0);
+	sqlite3_trace_v2(r.db, SQLITE_TRACE_STMT, trace, NULL);
+	CHECK(registry_image_put(&r, &image, &e) == 0);
+	CHECK_STR(traced, "FULL insert NORMAL ");
+	*traced = '\0';
+	CHECK(registry_begin_durable(&r, &e) == 0);
+	CHECK(registry_end(&r, registry_sandbox_add(&r, &a, &e), &e) == 0);
+	CHECK_STR(traced, "FULL insert commit NORMAL ");
+	*traced = '\0';
+	CHECK(registry_sandbox_remove(&r, "a", &e) == 0);
+	CHECK(registry_begin(&r, &e) == 0);
+	CHECK(registry_end(&r, registry_sandbox_add(&r, &a, &e), &e) == 0);
+	CHECK_STR(traced, "insert commit ");
+	CHECK(registry_image_remove(&r, image.name, &e) == 0);
+	clear(&r);
+	registry_close(&r);
+}
+
+static int see_parent(void *arg, const struct sandbox_row *row)
+{
+	char *out = arg;
+
+	snprintf(out, 64, "%s|%s|%s|%s", row->parent, row->disk, row->base,
+		 row->state);
+	return 0;
+}
+
+static void test_parent(void)
+{
+	struct sandbox_row a = box("a", "one");
+	char seen[64] = "";
+	struct registry r;
+	struct err e = { 0 };
+
+	a.parent = "p";
+	a.disk = "d";
+	a.base = "b";
+	CHECK(registry_open(&r, path, &e) == 0);
+	CHECK(registry_sandbox_add(&r, &a, &e) == 0);
+	CHECK(registry_sandbox_each(&r, see_parent, seen, &e) == 0);
+	CHECK_STR(seen, "p|d|b|running");
 	clear(&r);
 	registry_close(&r);
 }
@@ -845,6 +927,8 @@ int main(void)
 		return 1;
 	snprintf(path, sizeof(path), "%s/registry.db", dir);
 	test_sandboxes();
+	test_durable();
+	test_parent();
 	test_snapshots();
 	test_images();
 	test_keys();

@@ -240,6 +240,158 @@ static void test_forgery(void)
 	CHECK(strstr(out, "(log.start): not signed by the log's key") != NULL);
 }
 
+/* --- logs of somebody who knows the format --- */
+
+struct forger {
+	struct sign_key key;
+	struct buf out;
+	struct chain_pos last;
+	bool wrong_key; /* signs with a key that is not the log's */
+};
+
+static void forge_start(struct forger *f)
+{
+	struct err e = { 0 };
+
+	fresh();
+	*f = (struct forger){ 0 };
+	if (sign_load(dir_fd, &f->key, &e) < 0)
+		abort();
+	memset(f->last.hash, '0', HASH_HEX);
+}
+
+/* The next entry, with the right number and hash. */
+static void forge(struct forger *f, const char *type, const char *data,
+		  bool sign)
+{
+	struct entry_from from = { .spool = 1 };
+	char body[512], sig[SIGNATURE_HEX + 1];
+	size_t at = buf_len(&f->out);
+
+	from.body = body;
+	from.n = (size_t)snprintf(
+		body, sizeof(body),
+		"{\"time\":\"2026-01-31T08:15:30.125Z\",\"type\":\"%s\","
+		"\"sandbox\":null,\"project\":null,\"who\":null,"
+		"\"request\":null,\"data\":{%s}}",
+		type, data);
+	entry_begin(&f->out, ++f->last.seq, &from, f->last.hash);
+	if (sign) {
+		sign_closed(&f->key, buf_data(&f->out) + at,
+			    buf_len(&f->out) - at, sig);
+		if (f->wrong_key)
+			sig[0] = sig[0] == '0' ? '1' : '0';
+		buf_printf(&f->out, ",\"signature\":\"%s\"", sig);
+	}
+	hash_closed(buf_data(&f->out) + at, buf_len(&f->out) - at,
+		    f->last.hash);
+	buf_printf(&f->out, ",\"hash\":\"%s\"}\n", f->last.hash);
+}
+
+/* Writes it, with its last line as the head, and has it verified. */
+static void forged(struct forger *f, uint64_t name, const char *says)
+{
+	char path[64], out[8192];
+	FILE *file;
+	int r;
+
+	snprintf(path, sizeof(path), "%s/%012llu.log", dir,
+		 (unsigned long long)name);
+	file = fopen(path, "w");
+	fwrite(buf_data(&f->out), 1, buf_len(&f->out), file);
+	fclose(file);
+	run("tail -n 1 %s > %s/head", path, dir);
+	r = verify(out, sizeof(out));
+	CHECK(r == (says ? VERIFY_BAD : VERIFY_GOOD));
+	CHECK(!says || strstr(out, says));
+	if (says && !strstr(out, says))
+		printf("# wanted: %s\n# %s\n", says, out);
+	buf_done(&f->out);
+}
+
+static void test_forged_entries(void)
+{
+	struct forger f;
+
+	forge_start(&f);
+	forge(&f, "log.start", "", true);
+	forge(&f, "sandbox.create", "", false);
+	forge(&f, "log.head", "", true);
+	forged(&f, 1, NULL);
+	/* A writer's entry that carries a signature. */
+	forge_start(&f);
+	forge(&f, "log.start", "", true);
+	forge(&f, "sandbox.create", "", true);
+	forge(&f, "log.head", "", true);
+	forged(&f, 1, "entry 2: only the log's own are signed");
+	/* Each entry is right by itself, and one was taken out. */
+	forge_start(&f);
+	forge(&f, "log.start", "", true);
+	f.last.hash[0] ^= 1;
+	forge(&f, "log.head", "", true);
+	forged(&f, 1, "entry 2 was not written behind entry 1 as it is now");
+	forge_start(&f);
+	f.last.hash[0] = 'a';
+	forge(&f, "log.start", "", true);
+	forged(&f, 1, "entry 1 names an entry before it");
+	forge_start(&f);
+	forge(&f, "log.head", "", true);
+	forged(&f, 1, "entry 1 is the first and not log.start");
+	forge_start(&f);
+	forge(&f, "log.start", "", true);
+	forge(&f, "log.start", "", true);
+	forged(&f, 1, "entry 2: log.start inside a file");
+}
+
+static void test_forged_removal(void)
+{
+	struct forger f;
+
+	forge_start(&f);
+	f.last.seq = 4;
+	forge(&f, "log.start", "", true);
+	forge(&f, "log.prune", "\"through\":4", true);
+	forged(&f, 5, NULL);
+	/* Whoever removes files cannot say so in the log's name. */
+	forge_start(&f);
+	f.last.seq = 4;
+	forge(&f, "log.start", "", true);
+	f.wrong_key = true;
+	forge(&f, "log.prune", "\"through\":4", true);
+	f.wrong_key = false;
+	forge(&f, "log.head", "", true);
+	forged(&f, 5, "entries 1 to 4 are missing, and no log.prune");
+}
+
+static void test_head_without_signature(void)
+{
+	tamper("sed -n 5p *01.log > head",
+	       "head: entry 5 is not signed by the log's key");
+}
+
+/* Somebody with the key writes the log anew: its head was seen elsewhere. */
+static void test_head_of_another_log(void)
+{
+	struct chain c;
+	char out[8192];
+	int i;
+
+	fresh();
+	for (i = 0; i < 2; i++) {
+		open_chain(&c, 1 << 20);
+		add(&c, 30);
+		chain_sign(&c);
+		settle(&c);
+		chain_done(&c);
+		if (i == 0)
+			run("cd %s && mv head seen && rm *.log", dir);
+	}
+	CHECK(verdict() == VERIFY_GOOD);
+	run("cd %s && mv seen head", dir);
+	CHECK(verify(out, sizeof(out)) == VERIFY_BAD);
+	CHECK(strstr(out, "is not the one that was signed") != NULL);
+}
+
 static void test_resume(void)
 {
 	struct chain c;
@@ -493,6 +645,10 @@ int main(void)
 	test_tampering();
 	test_every_byte();
 	test_forgery();
+	test_forged_entries();
+	test_forged_removal();
+	test_head_without_signature();
+	test_head_of_another_log();
 	test_resume();
 	test_damage();
 	test_misnamed();

@@ -48,6 +48,38 @@ static void check_choice(bool kvm, bool small)
 	}
 }
 
+/* Is there an argument with both words? */
+static bool has(const struct vm_command *c, const char *one, const char *two)
+{
+	for (size_t i = 0; i < c->n; i++)
+		if (strstr(c->argv[i], one) && strstr(c->argv[i], two))
+			return true;
+	return false;
+}
+
+/* What a guest that owns QEMU must not be able to do. */
+static void check_walls(void)
+{
+	static const char *const denied[] = { "on,", "obsolete=deny",
+					      "elevateprivileges=deny",
+					      "spawn=deny",
+					      "resourcecontrol=deny" };
+	const struct vm_host h = { .kvm = true };
+	struct vm_command c;
+	struct err e = { 0 };
+
+	CHECK(vm_command(&c, &h, &spec, VM_TEMPLATE, &e) == 0);
+	for (size_t i = 0; i < sizeof(denied) / sizeof(*denied); i++)
+		CHECK(strstr(after(&c, "-sandbox"), denied[i]) != NULL);
+	/* The image's disk is every sandbox's. */
+	CHECK(has(&c, "node-name=base,", ",read-only=on,"));
+	CHECK(!has(&c, "node-name=disk,", "read-only"));
+	CHECK(has(&c, "drive=disk,", "werror=report"));
+	CHECK(after(&c, "-nodefaults") && after(&c, "-no-user-config"));
+	CHECK(after(&c, "-no-reboot") != NULL);
+	CHECK(after(&c, "-netdev") == NULL && after(&c, "-nic") == NULL);
+}
+
 static void check_words(void)
 {
 	const struct vm_host h = { .tsc_khz = 77 };
@@ -76,6 +108,7 @@ int main(void)
 	check_choice(false, true);
 	check_choice(true, false);
 	check_choice(true, true);
+	check_walls();
 	check_words();
 	return CHECK_DONE();
 }
