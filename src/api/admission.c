@@ -9,7 +9,13 @@
 #include "api/api.h"
 #include "base/fd.h"
 
-enum { READ_MS = 5000 }; /* not while somebody waits for a sandbox */
+/*
+ * Reading takes a tenth of a millisecond, which most creates do not wait for.
+ * A start takes about 1 MiB, so so many stay within the default reserve.
+ */
+enum { READ_MS = 5000, STARTS_MAX = 64 };
+
+enum { PLACES_LEFT = 4 }; /* 1/N of max_sandboxes is for other projects */
 
 static uint64_t mem_available(void)
 {
@@ -45,30 +51,8 @@ static void on_read(struct timer *t)
 void admission_start(struct api *a)
 {
 	host_load(&a->admission.host);
+	a->admission.started = 0;
 	timer_set(&a->loop, &a->admission.timer, READ_MS, on_read);
-}
-
-static int memory_full(const struct api *a, uint64_t limit, struct err *e)
-{
-	char have[SIZE_TEXT], most[SIZE_TEXT];
-
-	size_text(a->boxes.promised.mem_bytes, have);
-	size_text(limit, most);
-	return err_set(e, ERR_HOST_FULL,
-		       "the sandboxes of this host have %s of memory, and %s "
-		       "may be promised: remove some, ask for less, or raise "
-		       "overcommit_memory",
-		       have, most);
-}
-
-static int cpus_full(const struct api *a, uint64_t limit, struct err *e)
-{
-	return err_set(e, ERR_HOST_FULL,
-		       "the sandboxes of this host have %.10g processors, and "
-		       "%.10g may be promised: remove some, ask for less, or "
-		       "raise overcommit_cpus",
-		       (double)a->boxes.promised.cpus_milli / 1000,
-		       (double)limit / 1000);
 }
 
 static int nearly_out(const struct api *a, struct err *e)
@@ -83,22 +67,88 @@ static int nearly_out(const struct api *a, struct err *e)
 		       left, least);
 }
 
-int admit(struct api *a, const struct spec *from, const struct spec *to,
-	  struct err *e)
+int admit_memory(struct api *a, unsigned n, struct err *e)
 {
-	const struct host_load *h = &a->admission.host;
-	const struct promise *p = &a->boxes.promised;
-	uint64_t limit = h->mem_bytes / 1000 * a->conf.overcommit_memory;
+	struct admission *ad = &a->admission;
 
-	if (limit > 0 && (!from || to->mem_bytes > from->mem_bytes) &&
-	    p->mem_bytes + to->mem_bytes - (from ? from->mem_bytes : 0) > limit)
-		return memory_full(a, limit, e);
-	limit = h->processors * a->conf.overcommit_cpus;
-	if (limit > 0 && (!from || to->cpus_milli > from->cpus_milli) &&
-	    p->cpus_milli + to->cpus_milli - (from ? from->cpus_milli : 0) >
-		    limit)
-		return cpus_full(a, limit, e);
-	if (!from && h->mem_available < a->conf.memory_reserve)
+	ad->started += n;
+	if (ad->started >= STARTS_MAX)
+		admission_start(a);
+	if (ad->host.mem_available < a->conf.memory_reserve)
 		return nearly_out(a, e);
 	return 0;
+}
+
+static bool others_exist(const struct api *a, const char *project)
+{
+	struct list *n, *next;
+
+	list_each (n, next, &a->keys.all) {
+		const struct key *k = container_of(n, struct key, node);
+
+		if (*k->project && strcmp(k->project, project) != 0)
+			return true;
+	}
+	list_each (n, next, &a->boxes.all) {
+		const struct sandbox *s = container_of(n, struct sandbox, all);
+
+		if (s->counted && strcmp(s->project, project) != 0)
+			return true;
+	}
+	return false;
+}
+
+static unsigned places_of(const struct api *a, const char *project)
+{
+	struct list *n, *next;
+	unsigned count = 0;
+
+	list_each (n, next, &a->boxes.all) {
+		const struct sandbox *s = container_of(n, struct sandbox, all);
+
+		count += s->counted && strcmp(s->project, project) == 0;
+	}
+	return count;
+}
+
+static int project_has_its_part(const struct api *a, const char *project,
+				uint64_t part, struct err *e)
+{
+	if (a->conf.project_sandboxes)
+		return err_set(e, EMFILE,
+			       "project %s may have %llu sandboxes at once: "
+			       "remove or suspend some, or raise "
+			       "project_sandboxes",
+			       project, (unsigned long long)part);
+	return err_set(e, EMFILE,
+		       "project %s may have %llu of %llu sandboxes, because "
+		       "there are other projects: remove or suspend some, or "
+		       "raise max_sandboxes or project_sandboxes",
+		       project, (unsigned long long)part,
+		       (unsigned long long)a->conf.max_sandboxes);
+}
+
+/* Walks the table only when the project could have its part. */
+static int admit_places(const struct api *a, const char *project, unsigned n,
+			struct err *e)
+{
+	uint64_t max = a->conf.max_sandboxes, own = a->conf.project_sandboxes;
+	uint64_t part = own ? own : max - max / PLACES_LEFT;
+
+	if (a->boxes.n_users + n > max)
+		return err_set(e, EMFILE,
+			       "%u sandboxes live already: remove or suspend "
+			       "some, or raise max_sandboxes",
+			       a->boxes.n_users);
+	if (a->boxes.n_users + n <= part || places_of(a, project) + n <= part ||
+	    (!own && !others_exist(a, project)))
+		return 0;
+	return project_has_its_part(a, project, part, e);
+}
+
+int admit(struct api *a, const char *project, unsigned n, struct err *e)
+{
+	int r = admit_places(a, project, n, e);
+
+	return r < 0 ? r : admit_memory(a, n, e);
 }

@@ -1,8 +1,14 @@
 /*
- * How much may be promised. Sandboxes mostly wait, so their limits may add up
- * to more than the host has: by the factors overcommit_memory and
- * overcommit_cpus of the configuration, and not beyond. And whatever was
- * promised, nothing starts when the host itself is about to run out.
+ * May another sandbox start? The limits of sandboxes are caps and not
+ * reservations: a sandbox that sleeps costs next to nothing, so limits may add
+ * up to any sum. The memory that the host really has left decides: below
+ * memory_reserve nothing starts.
+ *
+ * The API reads that figure every few seconds, and sooner after many starts.
+ *
+ * Places (max_sandboxes) are shared: while there are other projects, one may
+ * have three quarters of them; or as many as project_sandboxes says. Suspended
+ * sandboxes take none.
  */
 #pragma once
 
@@ -13,15 +19,9 @@
 #include "base/loop.h"
 
 struct api;
-struct spec;
 
 /* The host has no room: 503. */
 enum { ERR_HOST_FULL = ENOSR };
-
-/* The limits of the users' sandboxes, added up. */
-struct promise {
-	uint64_t mem_bytes, cpus_milli;
-};
 
 struct host_load {
 	uint64_t processors, mem_bytes, mem_available;
@@ -30,14 +30,18 @@ struct host_load {
 
 struct admission {
 	struct host_load host; /* of a few seconds ago */
+	unsigned started;      /* sandboxes since then */
 	struct timer timer;
 };
 
 void host_load(struct host_load *h);
 void admission_start(struct api *a);
 /*
- * May the promise grow by what `to` has more than `from` (NULL: nothing)?
- * ERR_HOST_FULL says what is missing.
+ * May `n` more sandboxes of this project start? EMFILE: the host or the project
+ * has its number of them. ERR_HOST_FULL: memory is short. Counts them as
+ * started.
  */
-int admit(struct api *a, const struct spec *from, const struct spec *to,
+int admit(struct api *a, const char *project, unsigned n,
 	  struct err *e) MUST_CHECK;
+/* The same for processes of our own, which take no place. */
+int admit_memory(struct api *a, unsigned n, struct err *e) MUST_CHECK;

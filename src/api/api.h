@@ -35,6 +35,7 @@
 #include "api/reconcile.h"
 #include "api/sandboxes.h"
 #include "api/secrets.h"
+#include "api/share.h"
 #include "api/snapshots.h"
 #include "api/strays.h"
 #include "api/tcp.h"
@@ -48,8 +49,9 @@
 enum {
 	BODY_MAX = 256 * 1024, /* of a JSON body */
 	JSON_DEPTH_MAX = 12,
-	RELAYS_MAX = 4096, /* upgraded connections at once */
-	IMPORTS_MAX = 4,   /* images being filled at once */
+	RELAYS_MAX = 4096,                  /* upgraded connections at once */
+	IMPORTS_MAX = 4,                    /* images being filled at once */
+	OUTPUT_MAX_ALL = 512 * 1024 * 1024, /* kept for all commands */
 };
 
 struct api {
@@ -97,10 +99,10 @@ struct api {
 	struct blobs blobs;
 	struct mcp mcp;
 	unsigned n_relays, n_imports, n_surveys, n_backups;
-	unsigned n_held;   /* requests that wait for a sandbox to wake up */
-	size_t run_bytes;  /* output that is kept for requests to run */
-	size_t list_bytes; /* the same for lists of processes */
-	struct timer late; /* the warden did not come up in time */
+	unsigned n_held;    /* requests that wait for a sandbox to wake up */
+	struct pool output; /* bytes kept for requests to run */
+	size_t list_bytes;  /* the same for lists of processes */
+	struct timer late;  /* the warden did not come up in time */
 	uint64_t started_ms;
 	struct timer checkpoint; /* of the registry */
 	struct io signals;

@@ -24,6 +24,26 @@ void clip_add(struct clip *c, const char *p, size_t n)
 	buf_add(&c->tail, p, n);
 }
 
+void clip_add_still(struct clip *c, const char *p, size_t n)
+{
+	size_t keep;
+
+	if (buf_len(&c->tail) == 0) { /* the head is its own first and last */
+		c->half = buf_len(&c->head) / 2;
+		buf_add(&c->tail, buf_data(&c->head) + c->half,
+			buf_len(&c->head) - c->half);
+		c->head.len = c->head.off + c->half;
+	}
+	keep = buf_len(&c->tail);
+	c->total += n;
+	if (n > keep) {
+		p += n - keep;
+		n = keep;
+	}
+	buf_eat(&c->tail, n);
+	buf_add(&c->tail, p, n);
+}
+
 void clip_close(struct clip *c)
 {
 	size_t n = buf_len(&c->tail);

@@ -14,7 +14,13 @@ struct clip {
 	uint64_t dropped; /* once it is closed */
 };
 
+static inline size_t clip_len(const struct clip *c)
+{
+	return buf_len(&c->head) + buf_len(&c->tail);
+}
 void clip_add(struct clip *c, const char *p, size_t n);
+/* The same in the room that it has: something falls out of the middle. */
+void clip_add_still(struct clip *c, const char *p, size_t n);
 /*
  * Nothing more comes: `head` has it all then, cut at borders of characters,
  * with a line in between that says how much is missing.

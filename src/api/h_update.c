@@ -188,8 +188,6 @@ static int begin(struct update *u, struct err *e)
 		return -e->code;
 	if (s->state == BOX_SUSPENDED) /* its next life is launched with it */
 		return 0;
-	if (admit(u->api, &s->spec, &spec, e) < 0)
-		return -e->code;
 	if (same_limits(&s->spec, &spec))
 		return 0;
 	if (spec_is_vm(&s->spec))

@@ -77,9 +77,30 @@ static json_t *stats_json(const struct sandbox *s)
 	return j;
 }
 
+struct limits {
+	uint64_t mem_bytes, cpus_milli;
+};
+
+/* The limits of sandboxes whose processes run, added up. */
+static struct limits running_limits(const struct api *a)
+{
+	struct limits sum = { 0 };
+	struct list *n, *next;
+
+	list_each (n, next, &a->boxes.all) {
+		const struct sandbox *s = container_of(n, struct sandbox, all);
+
+		if (!s->counted || s->state == BOX_PAUSED)
+			continue;
+		sum.mem_bytes += s->spec.mem_bytes;
+		sum.cpus_milli += s->spec.cpus_milli;
+	}
+	return sum;
+}
+
 static json_t *host_json(const struct api *a)
 {
-	const struct promise *p = &a->boxes.promised;
+	const struct limits sum = running_limits(a);
 	struct host_load h = { 0 };
 
 	host_load(&h);
@@ -88,8 +109,8 @@ static json_t *host_json(const struct api *a)
 			 (json_int_t)h.mem_bytes, "memory_available_bytes",
 			 (json_int_t)h.mem_available, "load", h.load,
 			 "sandboxes", (json_int_t)a->boxes.n_users,
-			 "promised_memory_bytes", (json_int_t)p->mem_bytes,
-			 "promised_cpus", (double)p->cpus_milli / 1000);
+			 "promised_memory_bytes", (json_int_t)sum.mem_bytes,
+			 "promised_cpus", (double)sum.cpus_milli / 1000);
 }
 
 static void survey_answer(struct survey *v)

@@ -47,8 +47,7 @@ static void show_list(struct api *a, struct http_conn *c,
 	list_each (n, next, &a->volumes.all) {
 		const struct volume *v = container_of(n, struct volume, node);
 
-		if (who_sees(&call->who, v->project) && !v->making &&
-		    !v->removing &&
+		if (who_sees(&call->who, v->project) && volume_ready(v) &&
 		    (!*project || strcmp(project, v->project) == 0))
 			json_array_append_new(list, volume_json(a, v));
 	}
@@ -145,8 +144,7 @@ static void on_made(struct warden_call *c, const struct warden_rep *rep,
 	(void)fds;
 	if (e.code ||
 	    registry_volume_made(&w->api->registry, w->id, w->bytes, &e) < 0) {
-		warden_chore(&w->api->warden, WARDEN_VOLUME_REMOVE, w->id);
-		volume_drop(w->api, v);
+		volume_discard(w->api, v);
 		work_fail(w, &e);
 		return;
 	}

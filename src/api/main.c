@@ -246,6 +246,8 @@ int main(int argc, char **argv)
 	keys_init(a);
 	ends_init(a);
 	replays_init(a);
+	a->output = (struct pool){ .max = OUTPUT_MAX_ALL,
+				   .what = "bytes of command output" };
 	list_init(&a->views);
 	list_init(&a->merges);
 	list_init(&a->moves);

@@ -44,8 +44,7 @@ struct move {
 	struct box_waiter step;  /* until it stands, then until it runs */
 	struct warden_call call; /* about the host, then of the looker */
 	/* While the disk is laid. */
-	char looker[ID_CAP];     /* machine that looks at it, or "" */
-	struct promise promised; /* to that one */
+	char looker[ID_CAP]; /* machine that looks at it, or "" */
 	struct view_job view;
 	struct process proc;
 	bool fed;
@@ -85,40 +84,11 @@ static void note_end(const struct move *m, const struct err *e)
 					   .data = data });
 }
 
-/* What reads the disk of a machine is one, too. */
-static struct spec looker_of(const struct sandbox *s)
-{
-	return (struct spec){
-		.cpus_milli = LOOK_CPUS,
-		.mem_bytes = s->spec.mem_bytes > LOOK_MEM ? s->spec.mem_bytes
-							  : LOOK_MEM,
-	};
-}
-
-static void promise(struct move *m, const struct spec *looker)
-{
-	struct promise *all = &m->api->boxes.promised;
-
-	m->promised = (struct promise){ looker->mem_bytes, looker->cpus_milli };
-	all->mem_bytes += m->promised.mem_bytes;
-	all->cpus_milli += m->promised.cpus_milli;
-}
-
-static void promise_over(struct move *m)
-{
-	struct promise *all = &m->api->boxes.promised;
-
-	all->mem_bytes -= m->promised.mem_bytes;
-	all->cpus_milli -= m->promised.cpus_milli;
-	m->promised = (struct promise){ 0 };
-}
-
 static void end(struct move *m, const struct err *e)
 {
 	struct move_client *c = take_ptr(m->client);
 
 	list_del(&m->node);
-	promise_over(m);
 	note_end(m, e);
 	if (c) {
 		c->move = NULL;
@@ -395,7 +365,6 @@ static void on_looker(struct warden_call *c, const struct warden_rep *rep,
 static int read_machine(struct move *m, const struct sandbox *s, struct err *e)
 {
 	struct launch_spec *l = &m->call.req.launch;
-	const struct spec look = looker_of(s);
 	int r = id_make(m->looker);
 
 	if (r < 0) {
@@ -410,8 +379,9 @@ static int read_machine(struct move *m, const struct sandbox *s, struct err *e)
 	snprintf(l->hostname, sizeof(l->hostname), "%.12s", m->looker);
 	l->flags = LAUNCH_MICROVM | LAUNCH_LOOK;
 	l->pids = LOOK_PIDS;
-	l->cpus_milli = look.cpus_milli;
-	l->mem_bytes = look.mem_bytes;
+	l->cpus_milli = LOOK_CPUS;
+	l->mem_bytes =
+		s->spec.mem_bytes > LOOK_MEM ? s->spec.mem_bytes : LOOK_MEM;
 	l->disk_bytes = s->spec.disk_bytes;
 	warden_ask(&m->api->warden, &m->call, on_looker);
 	return 0;
@@ -452,7 +422,6 @@ static void go_back(struct move *m, struct sandbox *s, const struct err *e)
 {
 	struct err full = *e, again = { 0 };
 
-	promise_over(m);
 	if (m->ran && box_resume(s, NULL, &again) < 0)
 		log_warn("sandbox=%s %s, it stays suspended", s->id, again.msg);
 	err_wrap(&full, "sandbox %s stays in tier %s", s->id, m->from);
@@ -516,7 +485,6 @@ static int may_move(const struct sandbox *s, const char *to, struct err *e)
 /* Before anything is stopped: is there room for the work itself? */
 static int check_room(struct api *a, const struct sandbox *s, struct err *e)
 {
-	const struct spec look = looker_of(s);
 	unsigned n = 0, own = 0;
 	struct list *pos, *tmp;
 
@@ -531,7 +499,8 @@ static int check_room(struct api *a, const struct sandbox *s, struct err *e)
 		return err_set(e, EMFILE,
 			       "%u moves are under way: try again later",
 			       n >= MOVES_MAX ? n : own);
-	return spec_is_vm(&s->spec) ? admit(a, NULL, &look, e) : 0;
+	/* A microVM of its own reads the disk of a microVM. */
+	return spec_is_vm(&s->spec) ? admit_memory(a, 1, e) : 0;
 }
 
 static int stop(struct move *m, struct sandbox *s, struct err *e)
@@ -588,19 +557,15 @@ static void on_host(struct warden_call *c, const struct warden_rep *rep,
 int move_start(struct sandbox *s, const char *tier, const struct identity *who,
 	       const char *request_id, struct move_client *c, struct err *e)
 {
-	struct spec look;
 	struct move *m;
 
 	if (strcmp(tier, s->spec.tier) == 0)
 		return err_set(e, EALREADY, "it is in tier %s", tier);
 	if (may_move(s, tier, e) < 0 || check_room(s->api, s, e) < 0)
 		return -e->code;
-	look = looker_of(s);
 	m = xcalloc(1, sizeof(*m));
 	m->api = s->api;
 	list_add(&m->api->moves, &m->node);
-	if (spec_is_vm(&s->spec))
-		promise(m, &look);
 	m->client = c;
 	c->move = m;
 	m->began_ms = clock_boot_ms();

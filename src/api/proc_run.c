@@ -25,7 +25,8 @@
 
 enum {
 	RUN_BODY_MAX = 1024 * 1024,
-	RUN_BYTES_MAX = 512 * 1024 * 1024, /* kept for all that run now */
+	FLOOR = 16 * 1024, /* of each stream, taken from the pool ahead */
+	GRAIN = 64 * 1024, /* by which a stream takes more of it */
 	KILL_MS = 5000,    /* for the exit, once it was killed */
 	PIECE = 30 * 1024, /* of the answer; a multiple of 3 */
 	TICK_MS = 500,
@@ -41,7 +42,8 @@ struct run {
 	struct call call;
 	struct sandbox *box; /* of its own, until that is killed; or NULL */
 	struct proc_request request;
-	size_t charged, input_at;
+	size_t charged[2], input_at;
+	struct share *share; /* of output_pool(); or NULL */
 	uint64_t began_ms;
 	struct timer timeout;
 	bool timed_out;
@@ -81,7 +83,7 @@ static void run_free(struct run *r)
 	for (i = 0; i < 2; i++)
 		clip_done(&r->out[i]);
 	buf_done(&r->piece);
-	r->api->run_bytes -= r->charged;
+	share_give(r->share, r->charged[0] + r->charged[1]);
 	free(r);
 }
 
@@ -283,12 +285,41 @@ static void on_timeout(struct timer *t)
 	timer_set(&r->api->loop, t, KILL_MS, never_ended);
 }
 
+/* Takes more of the pool for a stream that is to have `n` bytes. */
+static bool grow(struct run *r, unsigned i, size_t n)
+{
+	size_t more = n - r->charged[i];
+	struct err e = { 0 };
+
+	more += GRAIN - more % GRAIN;
+	if (!share_take(&r->api->output, who_project(&r->call.who), more, &e))
+		return false;
+	r->charged[i] += more;
+	return true;
+}
+
+/* Output is charged as it comes: a command that sleeps holds next to nothing.
+ * When the project has its share, the middle is cut, as at max_output. */
+static void keep_output(struct run *r, unsigned i, const char *data, size_t n)
+{
+	struct clip *c = &r->out[i];
+	size_t most = 3 * c->half, want = clip_len(c) + n, fits = n;
+
+	want = want < most ? want : most;
+	if (want > r->charged[i] && !grow(r, i, want))
+		fits = r->charged[i] - clip_len(c);
+	fits = fits < n ? fits : n;
+	clip_add(c, data, fits);
+	if (fits < n)
+		clip_add_still(c, data + fits, n - fits);
+}
+
 static void on_output(struct process *p, unsigned stream, const void *data,
 		      size_t n)
 {
 	struct run *r = container_of(p, struct run, proc);
 
-	clip_add(&r->out[stream - 1], data, n);
+	keep_output(r, stream - 1, data, n);
 	process_consumed(p, stream, n);
 }
 
@@ -328,14 +359,17 @@ static void run_in(struct run *r, struct sandbox *s)
 
 static int charge(struct run *r, struct err *e)
 {
-	/* Two streams, each with a tail of up to twice its half. */
-	size_t n = 4 * r->request.max_output;
+	size_t half = r->request.max_output / 2;
+	size_t n = 3 * half < FLOOR ? 3 * half : FLOOR;
 
-	if (r->api->run_bytes + n > RUN_BYTES_MAX)
-		return err_set(e, EMFILE, "too many commands run at once");
-	r->api->run_bytes += n;
-	r->charged = n;
-	r->out[0].half = r->out[1].half = r->request.max_output / 2;
+	r->out[0].half = r->out[1].half = half;
+	if (n == 0)
+		return 0;
+	r->share = share_take(&r->api->output, who_project(&r->call.who), 2 * n,
+			      e);
+	if (!r->share)
+		return -e->code;
+	r->charged[0] = r->charged[1] = n;
 	return 0;
 }
 

@@ -467,14 +467,9 @@ static int room_for(struct sandbox *s, struct err *e)
 	if (a->boxes.closing)
 		return err_set(e, EAGAIN,
 			       "all sandboxes are being removed: try again");
-	if (a->boxes.n_users >= a->conf.max_sandboxes)
-		return err_set(e, EMFILE,
-			       "%u sandboxes live already: remove or suspend "
-			       "some, or raise max_sandboxes",
-			       a->boxes.n_users);
 	if (volumes_allow(a, s->project, &s->spec, s, e) < 0)
 		return -e->code;
-	return admit(a, NULL, &s->spec, e);
+	return admit(a, s->project, 1, e);
 }
 
 int box_resume(struct sandbox *s, struct box_waiter *w, struct err *e)

@@ -63,13 +63,6 @@ void box_count(struct sandbox *s, bool on)
 		return;
 	s->counted = on;
 	b->n_users += on ? 1 : -1u;
-	if (on) {
-		b->promised.mem_bytes += s->spec.mem_bytes;
-		b->promised.cpus_milli += s->spec.cpus_milli;
-	} else {
-		b->promised.mem_bytes -= s->spec.mem_bytes;
-		b->promised.cpus_milli -= s->spec.cpus_milli;
-	}
 }
 
 /* Never the same twice: lists are in this order, also behind one that ended. A
@@ -318,27 +311,18 @@ struct sandbox *box_launch(struct api *a, const char *project,
 int box_may_create(struct api *a, const char *project, const struct spec *spec,
 		   unsigned n, struct err *e)
 {
-	struct spec all = *spec; /* owns nothing */
-
 	if (a->boxes.closing)
 		return err_set(e, EAGAIN,
 			       "all sandboxes are being removed: try again");
 	if (*spec->name && box_by_name(a, project, spec->name))
 		return err_set(e, EEXIST, "the name '%s' is taken", spec->name);
-	if (a->boxes.n_users + n > a->conf.max_sandboxes)
-		return err_set(e, EMFILE,
-			       "%u sandboxes live already: remove some, or "
-			       "raise max_sandboxes",
-			       a->boxes.n_users);
 	if (project_disk_check(a, project, e) < 0 ||
 	    volumes_allow(a, project, spec, NULL, e) < 0 ||
 	    policies_allow(a, project, spec, e) < 0 ||
 	    tiers_allow(a, project, spec, e) < 0 ||
 	    secrets_allow(a, project, spec, e) < 0)
 		return -e->code;
-	all.cpus_milli *= n;
-	all.mem_bytes *= n;
-	return admit(a, NULL, &all, e);
+	return admit(a, project, n, e);
 }
 
 static int use_spare(struct sandbox *s, const char *project, struct spec *spec,
@@ -525,12 +509,8 @@ void box_set_tier(struct sandbox *s, const char *tier)
 
 void box_respec(struct sandbox *s, struct spec *spec)
 {
-	bool counted = s->counted;
-
-	box_count(s, false);
 	box_drop_spec(s);
 	spec_move(&s->spec, spec);
-	box_count(s, counted);
 }
 
 static void kill_again(struct timer *t)

@@ -65,7 +65,7 @@ struct sandbox {
 	bool spare;              /* waits for a create; nobody sees it */
 	bool transient;          /* of a run: no row, gone with its client */
 	bool told;               /* has a row */
-	bool counted;            /* in boxes.n_users and promised */
+	bool counted;            /* in boxes.n_users */
 	bool degraded;           /* its agent broke the protocol */
 	bool kvm;                /* its kernel is its own, and not emulated */
 	bool ended;              /* the warden said so while it was launching */
@@ -103,9 +103,8 @@ struct boxes {
 	struct list ids[BOX_BUCKETS], names[BOX_BUCKETS];
 	unsigned n_users; /* with processes: not those that are suspended */
 	unsigned n_spares, n_launching;
-	struct promise promised; /* to the users */
-	bool closing;            /* the kill switch is being pulled */
-	bool no_spares;          /* since then, until the next create */
+	bool closing;   /* the kill switch is being pulled */
+	bool no_spares; /* since then, until the next create */
 	struct timer refill;
 	unsigned refill_pause_ms;
 	uint64_t last_create_ms;  /* boot time */

@@ -350,8 +350,9 @@ const struct schema schemas[] = {
 		  { "load", "number", "of the last minute" },
 		  { "sandboxes", "integer", NULL },
 		  { "promised_memory_bytes", "integer",
-		    "the limits of all sandboxes" },
-		  { "promised_cpus", "number", NULL },
+		    "limits of the sandboxes that run; caps, not "
+		    "reservations" },
+		  { "promised_cpus", "number", "likewise" },
 		  { 0 } } },
 	{ "StatsReport", "What the host and its sandboxes use now",
 	  FIELDS{ { "host", "HostStats", NULL },

@@ -82,6 +82,11 @@ static struct volume *by_name(struct api *a, const char *project,
 	return NULL;
 }
 
+bool volume_ready(const struct volume *v)
+{
+	return v->bytes != 0 && !v->making && !v->removing;
+}
+
 struct volume *volume_find(struct api *a, const struct identity *who,
 			   const char *ref, struct err *e)
 {
@@ -126,8 +131,13 @@ struct volume *volume_add(struct api *a, const char *project, const char *name,
 			VOLUMES_MAX);
 		return NULL;
 	}
-	if (by_name(a, project, name)) {
-		err_set(e, EEXIST, "the name '%s' is taken", name);
+	v = by_name(a, project, name);
+	if (v) {
+		err_set(e, EEXIST,
+			volume_ready(v) ? "the name '%s' is taken"
+					: "volume '%s' is being made or "
+					  "removed: try again",
+			name);
 		return NULL;
 	}
 	if (id_make(id) < 0) {
@@ -170,6 +180,44 @@ void volume_drop(struct api *a, struct volume *v)
 	list_del(&v->node);
 	a->volumes.n--;
 	free(v);
+}
+
+/* --- a volume that was made by half --- */
+
+struct discard {
+	struct warden_call call;
+	struct api *api;
+	char id[ID_CAP];
+};
+
+static void on_discarded(struct warden_call *c, const struct warden_rep *rep,
+			 int fds[FD_PASS_MAX])
+{
+	struct discard *d = container_of(c, struct discard, call);
+	struct volume *v = volume_by_id(d->api, d->id);
+
+	(void)fds;
+	if (v && (rep->err.code == 0 || rep->err.code == ENOENT)) {
+		volume_drop(d->api, v);
+	} else if (v) {
+		v->removing = false;
+		log_warn("volume=%s id=%s was made by half and is not removed "
+			 "yet: %s",
+			 v->name, v->id, rep->err.msg);
+	}
+	free(d);
+}
+
+void volume_discard(struct api *a, struct volume *v)
+{
+	struct discard *d = xcalloc(1, sizeof(*d));
+
+	v->making = false;
+	v->removing = true;
+	d->api = a;
+	memcpy(d->id, v->id, ID_CAP);
+	warden_req_id(&d->call, WARDEN_VOLUME_REMOVE, v->id);
+	warden_ask(&a->warden, &d->call, on_discarded);
 }
 
 /* --- who has which --- */
@@ -249,7 +297,7 @@ int volumes_allow(struct api *a, const char *project, const struct spec *spec,
 		if (volume_mount_parse(json_string_value(one), &m) < 0)
 			return err_set(e, EINVAL, "volumes: not valid");
 		v = by_name(a, project, m.name);
-		if (!v || v->making || v->removing)
+		if (!v || !volume_ready(v))
 			return err_set(e, ENOENT,
 				       "project %s has no volume '%s': see "
 				       "'volume create'",
@@ -366,9 +414,9 @@ void volumes_settle(struct api *a)
 		if (v->bytes == 0) {
 			/* Nobody was told that it was made. */
 			if (there)
-				warden_chore(&a->warden, WARDEN_VOLUME_REMOVE,
-					     v->id);
-			volume_drop(a, v);
+				volume_discard(a, v);
+			else
+				volume_drop(a, v);
 			continue;
 		}
 		if (!there && !v->missing)

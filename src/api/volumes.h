@@ -60,6 +60,14 @@ int volume_take_over(struct api *a, const struct volume_row *row,
 		     struct err *e) MUST_CHECK;
 /* Out of both. */
 void volume_drop(struct api *a, struct volume *v);
+/*
+ * Removes a volume without a size. Its row goes once the warden has confirmed
+ * that the pool does not have it; if that fails, the next reconciliation tries
+ * again.
+ */
+void volume_discard(struct api *a, struct volume *v);
+/* Its making is over, and its removal has not begun. */
+bool volume_ready(const struct volume *v);
 
 /*
  * May a sandbox be launched with the volumes of this spec? `self`: that one

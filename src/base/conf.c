@@ -43,8 +43,7 @@ static const struct key {
 	NUM_KEY("uid_base", NUMBER, uid_base, "1879048192"),
 	NUM_KEY("uid_count", NUMBER, uid_count, "268435456"),
 	NUM_KEY("max_sandboxes", NUMBER, max_sandboxes, "2000"),
-	NUM_KEY("overcommit_memory", MILLI, overcommit_memory, "16"),
-	NUM_KEY("overcommit_cpus", MILLI, overcommit_cpus, "64"),
+	NUM_KEY("project_sandboxes", NUMBER, project_sandboxes, "0"),
 	NUM_KEY("keep_apart", YES_NO, keep_apart, "yes"),
 	NUM_KEY("memory_reserve", SIZE, memory_reserve, "128M"),
 	NUM_KEY("spares", NUMBER, spares, "2"),
@@ -99,6 +98,9 @@ static const struct key {
 #endif
 };
 
+/* Keys of earlier versions: a file that has them is still valid. */
+static const char *const retired[] = { "overcommit_memory", "overcommit_cpus" };
+
 static int set_value(struct conf *c, const struct key *k, const char *v)
 {
 	void *at = (char *)c + k->at;
@@ -141,6 +143,18 @@ static char *trim(char *s)
 	return s;
 }
 
+static bool take_retired(struct conf *c, const char *name)
+{
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(retired); i++)
+		if (strcmp(retired[i], name) == 0) {
+			c->retired = retired[i];
+			return true;
+		}
+	return false;
+}
+
 static int take_line(struct conf *c, char *line, bool *seen, struct err *e)
 {
 	char *name = trim(line), *value = strchr(name, '=');
@@ -155,6 +169,8 @@ static int take_line(struct conf *c, char *line, bool *seen, struct err *e)
 	for (i = 0; i < ARRAY_LEN(keys); i++)
 		if (strcmp(keys[i].name, name) == 0)
 			break;
+	if (i == ARRAY_LEN(keys) && take_retired(c, name))
+		return 0;
 	if (i == ARRAY_LEN(keys))
 		return err_set(e, EINVAL, "unknown key '%s'", name);
 	if (seen[i])

@@ -1,7 +1,8 @@
 /*
  * The configuration: one file of `key = value` lines, one table of keys. All
  * roles and the command line read the same file. An unknown key, a repeated
- * key or a bad value is an error that names the line.
+ * key or a bad value is an error that names the line. Keys that an earlier
+ * version had are accepted without effect; the supervisor warns about them.
  *
  * Everything an installation owns can be moved here, so that a second one
  * (a test) never meets the first.
@@ -33,13 +34,11 @@ struct conf {
 	uint64_t uid_base;      /* first id of the sandboxes' ranges */
 	uint64_t uid_count;     /* ids from there */
 	uint64_t max_sandboxes;
-	/* How often the host's memory and processors may be promised, in
-	 * thousandths; 0: without end. */
-	uint64_t overcommit_memory, overcommit_cpus;
-	uint64_t keep_apart;     /* busy sandboxes from others: 1 */
-	uint64_t memory_reserve; /* of the host; below it nothing starts */
-	uint64_t spares;         /* sandboxes kept waiting for a create... */
-	uint64_t microvm_spares; /* ...of the other tier */
+	uint64_t project_sandboxes; /* at once; 0: a part, see admission.h */
+	uint64_t keep_apart;        /* busy sandboxes from others: 1 */
+	uint64_t memory_reserve;    /* of the host; below it nothing starts */
+	uint64_t spares;            /* sandboxes kept waiting for a create... */
+	uint64_t microvm_spares;    /* ...of the other tier */
 	uint64_t microvm_silence_ms;
 	uint64_t microvm_patience; /* factor of their time limits */
 	char image[64];            /* default image */
@@ -83,6 +82,7 @@ struct conf {
 	uint64_t mcp_pause_ms; /* their sandboxes, when idle; 0: never */
 	uint64_t mcp_fixture;  /* 1: what the conformance suite calls */
 	char log_level[8];
+	const char *retired; /* key of the file without effect, or NULL */
 #ifdef WALLS_TEST
 	char wall_off[32]; /* the one wall a test takes away */
 	char guard_off[32];

@@ -369,6 +369,10 @@ int main(int argc, char **argv)
 		die("needs root: try 'sudo %s'", argv[0]);
 	if (conf_load(&c, conf_path, &e) < 0)
 		die("%s", e.msg);
+	if (c.retired)
+		log_warn("the key %s of the configuration has no effect any "
+			 "more: remove its line",
+			 c.retired);
 	check_host();
 	umask(022);
 	if (background)

@@ -443,7 +443,6 @@ class Api:
         harness.make_users()
         self.conf = {"state_dir": self.state_dir, "run_dir": self.run_dir,
                      "user": "carrel", "group": "carrel", "spares": 0,
-                     "overcommit_memory": 0, "overcommit_cpus": 0,
                      "image": "img", "max_sandboxes": 50, "log_level": "debug"}
         self.conf.update(conf)
         self.warden = FakeWarden(self.run_dir, behave) if warden else None

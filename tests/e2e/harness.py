@@ -461,7 +461,6 @@ class Instance:
             "pool_size": "2G", "cgroup": self.cgroup,
             "uid_base": UID_BASE + self.slot * UIDS_PER_SLOT,
             "uid_count": UIDS_PER_SLOT, "max_sandboxes": 120, "spares": 0,
-            "overcommit_memory": 0, "overcommit_cpus": 0,
             "image": image or "tiny", "cpus": 1, "memory": "256M",
             "disk": "256M", "pids": 256, "log_level": "debug",
             "microvm": MICROVM,

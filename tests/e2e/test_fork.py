@@ -22,7 +22,7 @@ KILLS = int(os.environ.get("CHAOS_KILLS", "6"))
 
 
 class Fork(harness.Case):
-    CONF = {"max_sandboxes": MANY * 3 // 2, "overcommit_memory": 0, "overcommit_cpus": 0}
+    CONF = {"max_sandboxes": MANY * 3 // 2}
 
     def post(self, path, body=None, status=200):
         r = self.i.api("POST", path, body)

@@ -551,37 +551,6 @@ class Idempotency(FakeCase):
         self.assertNotEqual(self.create("k").json["id"], first)
 
 
-class Admission(FakeCase):
-    CONF = {"overcommit_memory": 0.02, "overcommit_cpus": 1.5}
-
-    def test_promises(self):
-        host = self.a.api("GET", "/v1/stats").json["host"]
-        memory = host["memory_bytes"] // 50 // 4
-        cpus = host["processors"] * 1.5 / 4
-        boxes = [self.a.create(memory=memory, cpus=0.1) for _ in range(3)]
-        msg = self.fails(503, "host_full", "POST", "/v1/sandboxes",
-                         {"memory": memory * 2, "cpus": 0.1})
-        self.assertIn("overcommit_memory", msg)
-        msg = self.fails(503, "host_full", "POST", "/v1/sandboxes",
-                         {"memory": "16M", "cpus": cpus * 4})
-        self.assertIn("overcommit_cpus", msg)
-        self.a.kill()
-        self.a.start()
-        self.fails(503, "host_full", "POST", "/v1/sandboxes",
-                   {"memory": memory * 2, "cpus": 0.1})
-        self.a.rm(boxes[0])
-        last = self.a.create(memory=memory * 2 - (1 << 20), cpus=0.1)
-        self.assertEqual(len(self.a.ids()), 3)
-        # Neither by a change, except for less.
-        self.fails(503, "host_full", "PATCH", f"/v1/sandboxes/{last}",
-                   {"memory": memory * 3})
-        self.fails(503, "host_full", "PATCH", f"/v1/sandboxes/{last}",
-                   {"cpus": cpus * 4})
-        r = self.a.api("PATCH", f"/v1/sandboxes/{last}", {"memory": "16M"})
-        self.assertEqual(r.status, 200)
-        self.a.create(memory=memory, cpus=0.1)
-
-
 class Reserve(FakeCase):
     CONF = {"memory_reserve": "1024T"}
 

@@ -283,6 +283,47 @@ class Limits(unittest.TestCase):
         self.assertEqual(self.states(), {})
         self.assertEqual(w.volumes, {})
 
+    def test_half_made_volume_keeps_its_row_until_it_is_removed(self):
+        """The daemon dies again, before the warden has removed it."""
+        w = self.a.warden
+        w.silent = {VOLUME_NEW, VOLUME_REMOVE}
+        t = threading.Thread(target=self.quietly, args=(
+            "POST", "/v1/volumes", {"name": "a", "size": "64M"}))
+        t.start()
+        volume = wait_for("the warden was asked", lambda: [
+            id for op, id in w.seen if op == VOLUME_NEW], 10 * SLOW)[0]
+        w.volumes[volume] = 1
+        for _ in range(2):
+            self.a.kill()
+            w.seen.clear()
+            self.a.start()
+            wait_for("the removal was asked for",
+                     lambda: (VOLUME_REMOVE, volume) in w.seen, 10 * SLOW)
+            self.assertEqual(self.states(), {})
+        t.join()
+        self.a.kill()
+        w.silent = set()
+        self.a.start()
+        wait_for("it is removed", lambda: volume not in w.volumes, 10 * SLOW)
+        self.assertEqual(self.a.api("GET", "/v1/strays").json["strays"], [])
+        wait_for("the name is free", lambda: self.make(
+            "a", size="64M").status == 201, 10 * SLOW)
+
+    def test_half_made_volume_is_removed_when_the_warden_can(self):
+        w = self.a.warden
+        w.refuse = {VOLUME_NEW: (5, "I/O error"), VOLUME_REMOVE: (5, "I/O error")}
+        self.assertEqual(self.make("a", size="64M").status, 500)
+        volume = next(id for op, id in w.seen if op == VOLUME_NEW)
+        w.volumes[volume] = 1
+        wait_for("the removal failed", lambda: "is not removed yet" in self.a.log(),
+                 10 * SLOW)
+        self.assertEqual(self.states(), {})
+        w.refuse = {}
+        w.crash()
+        w.listen()
+        wait_for("it is removed", lambda: volume not in w.volumes, 10 * SLOW)
+        self.assertEqual(self.a.api("GET", "/v1/strays").json["strays"], [])
+
     def quietly(self, method, path, body):
         with contextlib.suppress(OSError, http.client.HTTPException):
             self.a.api(method, path, body)

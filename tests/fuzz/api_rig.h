@@ -413,6 +413,7 @@ static void init_all(struct api *a)
 	keys_init(a);
 	ends_init(a);
 	replays_init(a);
+	a->output = (struct pool){ .max = OUTPUT_MAX_ALL, .what = "output" };
 	list_init(&a->views);
 	list_init(&a->merges);
 	list_init(&a->e2b_watchers);
@@ -510,7 +511,7 @@ static void rig_reset(void)
 	rig_close(&rig.agent);
 	rig_turns(2);
 	take_log(&api.audit.w.spool);
-	assert(api.n_relays == 0);
+	assert(api.n_relays == 0 && api.output.used == 0);
 	assert(api.http.n_conns == 0 && api.inner.n_conns == 0);
 	s = box_by_id(&api, RIG_BOX);
 	if (!s)

@@ -21,8 +21,7 @@ enum {
 	WAIT_MAX_S = 600,
 	OUTPUT = 32 * 1024, /* kept of each stream */
 	OUTPUT_MAX = 256 * 1024,
-	ESCAPED = 6,                  /* bytes of JSON for one, at most */
-	KEPT_MAX = 512 * 1024 * 1024, /* for all commands that run now */
+	ESCAPED = 6, /* bytes of JSON for one, at most */
 	EVENT_MAX = 4 * 1024 * 1024,
 	PROCESS_WORDS = 160,
 };
@@ -37,6 +36,7 @@ struct command {
 	struct buf line; /* the start of one */
 	void (*told)(struct command *c, json_t *ev);
 	size_t charged;
+	struct share *share; /* of api.output; or NULL */
 	/* Of one that is looked at: */
 	json_int_t number;
 	struct clip out[2];
@@ -63,23 +63,29 @@ static void command_done(struct task *t)
 	clip_done(&c->out[1]);
 	json_decref(c->exit);
 	free(c->error);
-	t->api->run_bytes -= c->charged;
+	share_give(c->share, c->charged);
 }
 
-/* How much is kept of each stream: counted for all, or -1 and answered. */
+/*
+ * How much is kept of each stream, or -1 and answered. It is taken from the
+ * pool ahead, because a command whose answer finds no room would be lost.
+ */
 static json_int_t charge(struct command *c, size_t times)
 {
 	json_int_t n = task_int(&c->task, "max_output_bytes", OUTPUT);
-	struct api *a = c->task.api;
+	struct err e = { 0 };
 
 	n = n < 0 ? 0 : n > OUTPUT_MAX ? OUTPUT_MAX : n;
-	if (a->run_bytes + times * (size_t)n > KEPT_MAX) {
-		task_error(&c->task, "too many commands run at once: wait "
-				     "until others have ended");
+	if (n == 0)
+		return 0;
+	c->share =
+		share_take(&c->task.api->output, who_project(c->task.call->who),
+			   times * (size_t)n, &e);
+	if (!c->share) {
+		task_error(&c->task, "%s", e.msg);
 		return -1;
 	}
 	c->charged = times * (size_t)n;
-	a->run_bytes += c->charged;
 	return n;
 }
 
