@@ -47,6 +47,7 @@ static void listen_now(struct api *a)
 	a->http.on_request = route;
 	a->http.on_answer = audit_answer;
 	a->http.ctx = a;
+	a->http.max_conns = local_conns_max();
 	if (http_server_start(&a->http, &a->loop, take_fd(&a->listen_fd), &e) <
 	    0)
 		die("serve: %s", e.msg);

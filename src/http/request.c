@@ -155,6 +155,7 @@ static const char *head_word(int status)
 static void start_request(struct http_conn *c)
 {
 	c->state = CONN_REQUEST;
+	crowd_busy(c);
 	conn_make_id(c);
 	c->body = c->head.body == HTTP_NO_BODY ? BODY_DONE : BODY_UNCLAIMED;
 	c->paused = c->answering = c->stopped = c->draining = c->linger = false;

@@ -41,6 +41,13 @@ static void bury_conn(struct deferred *d)
 	free(c);
 }
 
+/* There may be room: for a new one, or because an idle one can go. */
+static void accept_again(struct http_server *s)
+{
+	if (s->retry.slot == 0 && s->io.fd >= 0)
+		io_set(s->loop, &s->io, EPOLLIN);
+}
+
 void conn_forget(struct http_conn *c)
 {
 	struct http_server *s = c->server;
@@ -52,13 +59,13 @@ void conn_forget(struct http_conn *c)
 	if (c->kicked)
 		list_del(&c->kick.node);
 	list_del(&c->node);
+	crowd_leave(c);
 	s->n_conns--;
-	if (s->retry.slot == 0 && s->io.fd >= 0)
-		io_set(s->loop, &s->io, EPOLLIN);
+	accept_again(s);
 	loop_defer(s->loop, &c->bury, bury_conn);
 }
 
-static void conn_close(struct http_conn *c)
+void conn_close(struct http_conn *c)
 {
 	void *owner = c->owner;
 	http_gone_fn *on_gone = c->on_gone;
@@ -95,6 +102,8 @@ static void finish_request(struct http_conn *c)
 	buf_done(&c->whole);
 	if (buf_len(&c->in) == 0)
 		buf_done(&c->in);
+	crowd_idle(c);
+	accept_again(c->server);
 	if (c->close_after) {
 		/* A socket closed with unread input would reset the answer. */
 		http_stream_shutdown(&c->stream);
@@ -232,8 +241,7 @@ static void on_accept_retry(struct timer *t)
 {
 	struct http_server *s = container_of(t, struct http_server, retry);
 
-	if (s->n_conns < s->max_conns)
-		io_set(s->loop, &s->io, EPOLLIN);
+	io_set(s->loop, &s->io, EPOLLIN);
 }
 
 union peer {
@@ -253,21 +261,6 @@ static struct in6_addr peer_address(const union peer *p)
 	return a;
 }
 
-/* The table is small, and is walked only when somebody connects. */
-static bool has_enough(const struct http_server *s, const struct in6_addr *a)
-{
-	size_t same = IN6_IS_ADDR_V4MAPPED(a) ? 16 : 8;
-	struct list *pos, *tmp;
-	unsigned n = 0;
-
-	if (s->is_unix || s->max_per_peer == 0)
-		return false;
-	list_each (pos, tmp, &s->conns)
-		n += memcmp(&container_of(pos, struct http_conn, node)->peer, a,
-			    same) == 0;
-	return n >= s->max_per_peer;
-}
-
 static struct http_conn *new_conn(struct http_server *s)
 {
 	struct http_conn *c = xcalloc(1, sizeof(*c));
@@ -275,6 +268,8 @@ static struct http_conn *new_conn(struct http_server *s)
 	c->server = s;
 	list_init(&c->kick.node);
 	list_init(&c->bury.node);
+	list_init(&c->idle);
+	list_init(&c->origin_idle);
 	list_add(&s->conns, &c->node);
 	s->n_conns++;
 	return c;
@@ -306,6 +301,17 @@ void http_server_adopt(struct http_server *s, int fd, const void *guest,
 	start_conn(c, fd);
 }
 
+/* A descriptor of an idle connection serves a new one better than none. */
+static void accept_failed(struct http_server *s, int why)
+{
+	if (why != EMFILE && why != ENFILE && why != ENOBUFS && why != ENOMEM)
+		return;
+	if (crowd_make_room(s))
+		return;
+	io_set(s->loop, &s->io, 0);
+	timer_set(s->loop, &s->retry, ACCEPT_RETRY_MS, on_accept_retry);
+}
+
 /* One per event: a crowd at the door does not starve those inside. */
 static void on_accept(struct io *io, uint32_t events)
 {
@@ -313,25 +319,29 @@ static void on_accept(struct io *io, uint32_t events)
 	union peer from = { 0 };
 	socklen_t n = sizeof(from);
 	struct in6_addr peer;
+	struct http_conn *c;
 	int fd;
 
 	(void)events;
-	fd = accept4(io->fd, &from.any, &n, SOCK_CLOEXEC | SOCK_NONBLOCK);
-	peer = peer_address(&from);
-	if (fd >= 0 && has_enough(s, &peer)) {
-		close(fd);
-	} else if (fd >= 0) {
-		struct http_conn *c = new_conn(s);
-
-		c->peer = peer;
-		start_conn(c, fd);
-		if (s->n_conns >= s->max_conns)
-			io_set(s->loop, io, 0);
-	} else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS ||
-		   errno == ENOMEM) {
+	if (s->n_conns >= s->max_conns && !crowd_make_room(s)) {
 		io_set(s->loop, io, 0);
-		timer_set(s->loop, &s->retry, ACCEPT_RETRY_MS, on_accept_retry);
+		return;
 	}
+	fd = accept4(io->fd, &from.any, &n, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	if (fd < 0) {
+		accept_failed(s, errno);
+		return;
+	}
+	peer = peer_address(&from);
+	if (!crowd_admits(s, &peer)) {
+		close(fd);
+		return;
+	}
+	c = new_conn(s);
+	if (!s->is_unix)
+		crowd_join(c, &peer);
+	crowd_idle(c);
+	start_conn(c, fd);
 }
 
 static void set_default(unsigned *v, unsigned to)
@@ -356,6 +366,7 @@ int http_server_start(struct http_server *s, struct loop *l, int listen_fd,
 	s->date_s = -1;
 	server_date(s); /* libc reads the time zone now, not in a request */
 	list_init(&s->conns);
+	crowd_init(s);
 	s->io.fd = listen_fd;
 	s->is_unix = true;
 	if (listen_fd < 0)

@@ -460,21 +460,63 @@ static void test_timeouts(void)
 	CHECK(wait_gone(before + 2));
 }
 
+#define EXPECT "Expect: 100-continue\r\n"
+
 static void test_max_conns(void)
 {
-	int a = dial(2), b = dial(2), c = dial(2);
-	struct pollfd p = { .fd = c, .events = POLLIN };
+	int a = dial(2), b = dial(2), c;
+	struct pollfd p = { .events = POLLIN };
 
-	put(a, GET("/hello"));
-	put(b, GET("/hello"));
-	CHECK(has(get_until(a, "hi"), "200"));
-	CHECK(has(get_until(b, "hi"), "200"));
+	/* Requests under way keep their places. */
+	put(a, POST("/sum", "Content-Length: 3\r\n" EXPECT));
+	put(b, POST("/sum", "Content-Length: 3\r\n" EXPECT));
+	CHECK(has(get_until(a, "\r\n\r\n"), "100 Continue"));
+	CHECK(has(get_until(b, "\r\n\r\n"), "100 Continue"));
+	p.fd = c = dial(2);
 	put(c, GET("/hello"));
 	CHECK(poll(&p, 1, 100) == 0);
-	close(a);
+	put(a, "abc");
+	CHECK(has(get_until(a, "3"), "200"));
 	CHECK(has(get_until(c, "hi"), "200"));
+	put(b, "abc");
+	CHECK(has(get_until(b, "3"), "200"));
+	close(a);
 	close(b);
 	close(c);
+}
+
+static bool is_closed(int fd)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	char byte;
+
+	return poll(&p, 1, PATIENCE_MS) == 1 && read(fd, &byte, 1) == 0;
+}
+
+static void test_oldest_idle_stranger_gives_way(void)
+{
+	int a = dial(2), b = dial(2), c, d;
+
+	/* The first has shown who it is, the second has said nothing yet. */
+	put(a, GET("/known"));
+	CHECK(has(get_until(a, "hi"), "200"));
+	c = dial(2);
+	put(c, GET("/hello"));
+	CHECK(has(get_until(c, "hi"), "200"));
+	CHECK(is_closed(b));
+	/* Without strangers, the oldest that waits goes. */
+	put(c, GET("/known"));
+	CHECK(has(get_until(c, "hi"), "200"));
+	d = dial(2);
+	put(d, GET("/hello"));
+	CHECK(has(get_until(d, "hi"), "200"));
+	CHECK(is_closed(a));
+	put(c, GET("/hello"));
+	CHECK(has(get_until(c, "hi"), "200"));
+	close(a);
+	close(b);
+	close(c);
+	close(d);
 }
 
 static void test_peer(void)
@@ -507,6 +549,7 @@ int main(void)
 	test_upgrade();
 	test_timeouts();
 	test_max_conns();
+	test_oldest_idle_stranger_gives_way();
 	test_peer();
 	CHECK(rig_stop() == 0);
 	return CHECK_DONE();
