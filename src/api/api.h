@@ -20,6 +20,7 @@
 #include "api/e2b/volume.h"
 #include "api/ended.h"
 #include "api/event.h"
+#include "api/fair.h"
 #include "api/gate.h"
 #include "api/grants.h"
 #include "api/idempotency.h"
@@ -73,6 +74,7 @@ struct api {
 	struct strays strays;
 	struct keys keys;
 	struct auth auth;
+	struct fair fair;
 	struct admission admission;
 	struct boxes boxes;
 	struct ends ends;

@@ -244,6 +244,7 @@ int main(int argc, char **argv)
 		r = watch_signals(a);
 	if (r < 0)
 		die("event loop: %s", strerror(-r));
+	fair_init(a);
 	keys_init(a);
 	ends_init(a);
 	replays_init(a);
