@@ -31,6 +31,7 @@
 #include "api/metrics.h"
 #include "api/policies.h"
 #include "api/pool_id.h"
+#include "api/pools.h"
 #include "api/port.h"
 #include "api/project_disk.h"
 #include "api/reconcile.h"
@@ -49,8 +50,10 @@
 enum {
 	BODY_MAX = 256 * 1024, /* of a JSON body */
 	JSON_DEPTH_MAX = 12,
-	RELAYS_MAX = 4096, /* upgraded connections at once */
-	IMPORTS_MAX = 4,   /* images being filled at once */
+	RELAYS_MAX = 4096,               /* upgraded connections at once */
+	SURVEYS_MAX = 16,                /* looks at what all sandboxes use */
+	PS_BYTES_MAX = 64 * 1024 * 1024, /* of lists of processes */
+	IMPORTS_MAX = 4,                 /* images being filled at once */
 };
 
 struct api {
@@ -75,6 +78,7 @@ struct api {
 	struct keys keys;
 	struct auth auth;
 	struct fair fair;
+	struct pools pools;
 	struct admission admission;
 	struct boxes boxes;
 	struct ends ends;
@@ -98,10 +102,8 @@ struct api {
 	struct secrets secrets;
 	struct blobs blobs;
 	struct mcp mcp;
-	unsigned n_relays, n_imports, n_surveys, n_backups;
-	unsigned n_held;   /* requests that wait for a sandbox to wake up */
+	unsigned n_imports, n_backups;
 	size_t run_bytes;  /* output that is kept for requests to run */
-	size_t list_bytes; /* the same for lists of processes */
 	struct timer late; /* the warden did not come up in time */
 	uint64_t started_ms;
 	struct timer checkpoint; /* of the registry */

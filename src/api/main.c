@@ -245,6 +245,7 @@ int main(int argc, char **argv)
 	if (r < 0)
 		die("event loop: %s", strerror(-r));
 	fair_init(a);
+	pools_init(&a->pools);
 	keys_init(a);
 	ends_init(a);
 	replays_init(a);

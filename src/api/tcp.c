@@ -182,7 +182,7 @@ void tcp_serve(struct api *a)
 	s->max_conns = part_of_files(5, CONNS_MAX);
 	s->max_per_peer = (unsigned)a->conf.max_peer_connections;
 	s->head_ms = ms < HEAD_MAX_MS ? ms : HEAD_MAX_MS;
-	s->body_ms = s->write_ms = ms;
+	s->body_ms = s->rate_ms = s->write_ms = ms;
 	if (http_server_start(s, &a->loop, take_fd(&a->tcp.listen_fd), &e) < 0)
 		die("serve: %s", e.msg);
 	log_info("listening on %s%s", a->conf.listen, s->tls ? " (TLS)" : "");

@@ -72,6 +72,10 @@ struct http_conn {
 	uint64_t left;     /* HTTP_LENGTH: bytes not yet in `span` */
 	size_t span;       /* bytes at the front of `in` that are content */
 	struct http_chunked chunked;
+	bool patient;          /* http_slow_body() */
+	uint64_t body_got;     /* bytes that were read of it */
+	uint64_t body_wait_ms; /* time that we waited for them ... */
+	uint64_t body_since;   /* ... and since when now; 0: we do not */
 	struct buf whole;
 	size_t whole_max;
 	http_whole_fn *on_whole;

@@ -24,6 +24,8 @@ enum {
 	HEAD_MS = 10 * 1000,
 	IDLE_MS = 60 * 1000,
 	BODY_MS = 30 * 1000,
+	RATE_MS = 30 * 1000,
+	BODY_MAX_MS = 24 * 3600 * 1000,
 	WRITE_MS = 30 * 1000,
 	LINGER_MS = 2 * 1000,
 	ACCEPT_RETRY_MS = 100
@@ -86,6 +88,10 @@ static void on_read_timeout(struct timer *t)
 	if (c->state == CONN_LINGER ||
 	    (c->state == CONN_HEAD && buf_len(&c->in) == 0))
 		conn_close(c);
+	else if (c->state == CONN_REQUEST)
+		conn_refuse(c, 408, "timeout",
+			    "the body came too slowly: send at least 1 KiB a "
+			    "second, without long pauses");
 	else
 		conn_refuse(c, 408, "timeout", "the request came too slowly");
 	conn_drive(c);
@@ -118,6 +124,38 @@ static void finish_request(struct http_conn *c)
 	c->timed = false;
 }
 
+/*
+ * How long we wait for more of a body: for its next byte, and for all of them
+ * together as long as the bytes that came are worth. Only our waiting counts,
+ * so that a slow consumer is not the client's fault.
+ */
+static uint64_t body_patience(struct http_conn *c)
+{
+	const struct http_server *s = c->server;
+	uint64_t now = clock_boot_ms(), waited, worth;
+
+	if (c->body_since == 0)
+		c->body_since = now;
+	if (c->patient)
+		return s->body_ms;
+	waited = c->body_wait_ms + now - c->body_since;
+	worth = s->rate_ms + c->body_got * 1000 / HTTP_BODY_RATE;
+	if (worth > BODY_MAX_MS)
+		worth = BODY_MAX_MS;
+	if (waited >= worth)
+		return 0;
+	return worth - waited < s->body_ms ? worth - waited : s->body_ms;
+}
+
+/* It is not waited for. */
+static void body_stands(struct http_conn *c)
+{
+	if (c->body_since > 0)
+		c->body_wait_ms += clock_boot_ms() - c->body_since;
+	c->body_since = 0;
+	timer_del(c->server->loop, &c->read_timer);
+}
+
 /* Sets the timer that the state needs while nothing comes. */
 static void watch_input(struct http_conn *c)
 {
@@ -131,10 +169,10 @@ static void watch_input(struct http_conn *c)
 			  idle ? s->idle_ms : s->head_ms, on_read_timeout);
 	} else if (c->state == CONN_REQUEST) {
 		if (conn_wants_read(c))
-			timer_set(s->loop, &c->read_timer, s->body_ms,
+			timer_set(s->loop, &c->read_timer, body_patience(c),
 				  on_read_timeout);
 		else
-			timer_del(s->loop, &c->read_timer);
+			body_stands(c);
 	}
 	if (conn_wants_read(c))
 		conn_watch(c, EPOLLIN | EPOLLRDHUP, 0);
@@ -361,6 +399,7 @@ int http_server_start(struct http_server *s, struct loop *l, int listen_fd,
 	set_default(&s->head_ms, HEAD_MS);
 	set_default(&s->idle_ms, IDLE_MS);
 	set_default(&s->body_ms, BODY_MS);
+	set_default(&s->rate_ms, RATE_MS);
 	set_default(&s->write_ms, WRITE_MS);
 	s->loop = l;
 	s->date_s = -1;

@@ -34,7 +34,8 @@ enum {
 	HTTP_READ_MAX = 64 * 1024,  /* largest piece of a streamed body */
 	HTTP_OUT_HIGH = 256 * 1024, /* queued for a client before we say stop */
 	HTTP_NOTE = 256,            /* bytes */
-	HTTP_ORIGIN_LISTS = 1024    /* of addresses, by their hash */
+	HTTP_BODY_RATE = 1024,   /* bytes a second that a body has at least */
+	HTTP_ORIGIN_LISTS = 1024 /* of addresses, by their hash */
 };
 
 /* Connections that wait for requests, the oldest first. */
@@ -67,6 +68,7 @@ struct http_server {
 	unsigned head_ms;  /* 10 s for a whole head */
 	unsigned idle_ms;  /* 60 s between requests */
 	unsigned body_ms;  /* 30 s without a byte of a wanted body */
+	unsigned rate_ms;  /* 30 s before HTTP_BODY_RATE counts */
 	unsigned write_ms; /* 30 s in which the client took nothing */
 
 	/* Private. */
@@ -153,6 +155,8 @@ void http_stream_body(struct http_conn *c,
 		      size_t (*data)(struct http_conn *c, const char *p,
 				     size_t n, void *owner),
 		      void (*end)(struct http_conn *c, void *owner));
+/* A body that a person types, perhaps: its bytes may come at any rate. */
+void http_slow_body(struct http_conn *c);
 /* `data` is called again before the loop waits the next time. */
 void http_resume_body(struct http_conn *c);
 

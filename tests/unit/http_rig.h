@@ -412,9 +412,11 @@ static void rig_child(const int *listen_fd, int stop_fd)
 	if (loop_init(&rig_loop) < 0 ||
 	    io_add(&rig_loop, &rig_stop_io, stop_fd, EPOLLIN, rig_on_stop) < 0)
 		abort();
-	rig_server[1] = (struct http_server){
-		.head_ms = 100, .idle_ms = 200, .body_ms = 100, .write_ms = 100
-	};
+	rig_server[1] = (struct http_server){ .head_ms = 100,
+					      .idle_ms = 200,
+					      .body_ms = 100,
+					      .rate_ms = 300,
+					      .write_ms = 100 };
 	rig_server[2].max_conns = 2;
 	rig_server[3].tls = rig_tls;
 	for (i = 0; i < RIG_SERVERS; i++) {

@@ -423,6 +423,13 @@ static uint64_t closed_after(const char *s, const char *want)
 	return clock_boot_ms() - start;
 }
 
+static bool readable(int fd)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+
+	return poll(&p, 1, 0) == 1;
+}
+
 static void test_timeouts(void)
 {
 	AUTO_CLOSE int fd = -1;
@@ -450,6 +457,16 @@ static void test_timeouts(void)
 	}
 	CHECK(has(get_until(fd, NULL), "408"));
 	CHECK(clock_boot_ms() - start < PATIENCE_MS);
+	/* A body in drops, without a long pause. */
+	close(fd);
+	start = clock_boot_ms();
+	fd = dial(1);
+	put(fd, POST("/sum", "Content-Length: 100000\r\n"));
+	while (clock_boot_ms() - start < PATIENCE_MS && !readable(fd)) {
+		put(fd, "x");
+		usleep(20000);
+	}
+	CHECK(has(get_until(fd, NULL), "408"));
 	/* A slow consumer is not the client's fault. */
 	test_streamed_body("/slow-sum", 1500000);
 	/* A client that does not read. */
@@ -457,7 +474,7 @@ static void test_timeouts(void)
 	fd = dial(1);
 	setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &small, sizeof(small));
 	put(fd, GET("/stream?n=100000000"));
-	CHECK(wait_gone(before + 2));
+	CHECK(wait_gone(before + 3));
 }
 
 #define EXPECT "Expect: 100-continue\r\n"
