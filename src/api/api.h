@@ -20,6 +20,7 @@
 #include "api/e2b/volume.h"
 #include "api/ended.h"
 #include "api/event.h"
+#include "api/fair.h"
 #include "api/gate.h"
 #include "api/grants.h"
 #include "api/idempotency.h"
@@ -30,12 +31,12 @@
 #include "api/metrics.h"
 #include "api/policies.h"
 #include "api/pool_id.h"
+#include "api/pools.h"
 #include "api/port.h"
 #include "api/project_disk.h"
 #include "api/reconcile.h"
 #include "api/sandboxes.h"
 #include "api/secrets.h"
-#include "api/share.h"
 #include "api/snapshots.h"
 #include "api/strays.h"
 #include "api/tcp.h"
@@ -49,9 +50,11 @@
 enum {
 	BODY_MAX = 256 * 1024, /* of a JSON body */
 	JSON_DEPTH_MAX = 12,
-	RELAYS_MAX = 4096,                  /* upgraded connections at once */
-	IMPORTS_MAX = 4,                    /* images being filled at once */
+	RELAYS_MAX = 4096,               /* upgraded connections at once */
+	SURVEYS_MAX = 16,                /* looks at what all sandboxes use */
+	PS_BYTES_MAX = 64 * 1024 * 1024, /* of lists of processes */
 	OUTPUT_MAX_ALL = 512 * 1024 * 1024, /* kept for all commands */
+	IMPORTS_MAX = 4,                    /* images being filled at once */
 };
 
 struct api {
@@ -75,6 +78,8 @@ struct api {
 	struct strays strays;
 	struct keys keys;
 	struct auth auth;
+	struct fair fair;
+	struct pools pools;
 	struct admission admission;
 	struct boxes boxes;
 	struct ends ends;
@@ -98,11 +103,8 @@ struct api {
 	struct secrets secrets;
 	struct blobs blobs;
 	struct mcp mcp;
-	unsigned n_relays, n_imports, n_surveys, n_backups;
-	unsigned n_held;    /* requests that wait for a sandbox to wake up */
-	struct pool output; /* bytes kept for requests to run */
-	size_t list_bytes;  /* the same for lists of processes */
-	struct timer late;  /* the warden did not come up in time */
+	unsigned n_imports, n_backups;
+	struct timer late; /* the warden did not come up in time */
 	uint64_t started_ms;
 	struct timer checkpoint; /* of the registry */
 	struct io signals;

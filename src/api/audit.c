@@ -140,7 +140,7 @@ static int64_t add(struct api *a, const struct audit *entry, const char *box_id)
 
 static void poke(struct api *a)
 {
-	a->audit.w.poke_ms = a->events.n > 0 ? POKE_MS : POKE_LAZY_MS;
+	a->audit.w.poke_ms = a->pools.readers.used > 0 ? POKE_MS : POKE_LAZY_MS;
 	writer_poke(&a->audit.w, false);
 }
 

@@ -129,5 +129,6 @@ int auth_check(struct api *a, struct http_conn *c, const struct route *r,
 			     "KEY'");
 	else
 		rc = 0;
+	http_trust(c, rc == 0);
 	return rc < 0 ? rc : may(r, who, e);
 }

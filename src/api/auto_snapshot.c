@@ -111,6 +111,7 @@ struct held {
 	struct http_conn *conn;
 	struct call call;
 	char id[ID_CAP];
+	struct share *place;
 };
 
 static void held_gone(struct http_conn *c, void *owner)
@@ -119,7 +120,7 @@ static void held_gone(struct http_conn *c, void *owner)
 
 	(void)c;
 	auto_snapshot_leave(&h->auto_snapshot);
-	h->api->n_held--;
+	share_give(h->place, 1);
 	free(h);
 }
 
@@ -131,7 +132,7 @@ static void on_ready(struct auto_snapshot *w, const struct err *e)
 	struct http_conn *c = h->conn;
 	struct call call = h->call;
 
-	a->n_held--;
+	share_give(h->place, 1);
 	free(h);
 	http_own(c, NULL, NULL);
 	/* Suspended or rolled back meanwhile: the same again in its next life.
@@ -158,16 +159,18 @@ bool auto_snapshot_hold(struct api *a, struct http_conn *c,
 			const struct call *call, struct sandbox *s)
 {
 	struct err e = { 0 };
+	struct share *place;
 	struct held *h;
 
 	if (!auto_snapshot_wanted(s) || !starts_something(c, call))
 		return false;
-	if (a->n_held >= HELD_MAX) {
-		reply_error(a, c, 503, "try_again",
-			    "too many requests wait for sandboxes");
+	place = share_take(&a->pools.held, call->who.project, 1, &e);
+	if (!place) {
+		reply_err(a, c, &e);
 		return true;
 	}
 	h = xcalloc(1, sizeof(*h));
+	h->place = place;
 	h->api = a;
 	h->conn = c;
 	h->call = *call;
@@ -175,10 +178,10 @@ bool auto_snapshot_hold(struct api *a, struct http_conn *c,
 	if (auto_snapshot_take(&h->auto_snapshot, s, &call->who,
 			       http_request_id(c), on_ready, &e) < 0) {
 		reply_err(a, c, &e);
+		share_give(h->place, 1);
 		free(h);
 		return true;
 	}
-	a->n_held++;
 	http_own(c, h, held_gone);
 	return true;
 }

@@ -37,7 +37,7 @@ struct api;
 
 enum {
 	DRIVE_ROWS_MAX = 100000, /* versions of a project, removals too */
-	DRIVE_PUTS_MAX = 64,     /* on their way in, of all */
+	DRIVE_PUTS_MAX = 128,    /* on their way in, of all */
 	DRIVE_LIST_MAX = 1000,   /* files in one answer */
 	DRIVE_NAME = NAME_CAP + 1 + DRIVE_SHA,
 };
@@ -52,7 +52,6 @@ struct drive {
 	int dir_fd;
 	struct list projects; /* struct drive_share */
 	struct list puts;     /* struct drive_put */
-	unsigned n_puts;
 };
 
 int drive_start(struct api *a, struct err *e) MUST_CHECK;
@@ -104,6 +103,7 @@ struct drive_put {
 
 	/* Private. */
 	struct list node;
+	struct share *place;
 	int fd;
 	char temp[48];
 	struct sha256 sha;

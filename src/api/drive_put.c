@@ -112,14 +112,11 @@ static int open_temp(struct drive_put *p, struct err *e)
 
 static int begin(struct drive_put *p, uint64_t size, struct err *e)
 {
-	struct drive *d = &p->api->drive;
 	struct drive_row last;
 
-	if (d->n_puts > DRIVE_PUTS_MAX)
-		return err_set(e, EAGAIN,
-			       "%d files are on their way to the drive: try "
-			       "again",
-			       DRIVE_PUTS_MAX);
+	p->place = share_take(&p->api->pools.drive_puts, p->project, 1, e);
+	if (!p->place)
+		return -e->code;
 	if (drive_path_check(p->path, false, e) < 0 ||
 	    check_condition(p, &last, e) < 0 || check_share(p, size, e) < 0 ||
 	    project_disk_check(p->api, p->project, e) < 0 ||
@@ -147,7 +144,7 @@ static void put_free(struct drive_put *p)
 	if (*p->temp)
 		unlinkat(d->dir_fd, p->temp, 0);
 	list_del(&p->node);
-	d->n_puts--;
+	share_give(p->place, 1);
 	/* Its bytes have a name, and perhaps no row. */
 	if (p->stored)
 		drive_object_drop(p->api, p->project, p->sha_text, 0);
@@ -171,7 +168,6 @@ struct drive_put *drive_put_new(struct api *a, const struct drive_put *want,
 	p->fd = -1;
 	sha256_init(&p->sha);
 	list_add(&a->drive.puts, &p->node);
-	a->drive.n_puts++;
 	if (begin(p, size, e) == 0)
 		return p;
 	put_free(p);

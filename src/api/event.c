@@ -35,6 +35,7 @@ struct reader {
 	uint64_t from;     /* number of the first record that is wanted */
 	uint64_t from_seq; /* ... of other writers: behind this entry */
 	struct timer step;
+	struct share *place;
 	bool full; /* the client takes no more at the moment */
 };
 
@@ -53,7 +54,7 @@ static void reader_free(struct reader *r)
 	event_stream_gone(&r->es);
 	timer_del(&r->api->loop, &r->step);
 	list_del(&r->node);
-	r->api->events.n--;
+	share_give(r->place, 1);
 	auto_close(&r->fd);
 	free(r);
 }
@@ -296,12 +297,15 @@ static unsigned of_project(const struct api *a, const char *project)
 void events_send(struct api *a, struct http_conn *c,
 		 const struct event_filter *f)
 {
+	struct share *place = NULL;
 	struct reader *r;
 	struct err e = { 0 };
 
-	if (a->events.n >= READERS_MAX ||
-	    (*f->project && of_project(a, f->project) >= READERS_PROJECT_MAX)) {
+	if (*f->project && of_project(a, f->project) >= READERS_PROJECT_MAX)
 		err_set(&e, EUSERS, "too many are reading the log: try later");
+	else
+		place = share_take(&a->pools.readers, f->project, 1, &e);
+	if (!place) {
 		reply_err(a, c, &e);
 		return;
 	}
@@ -313,7 +317,7 @@ void events_send(struct api *a, struct http_conn *c,
 	r->from = f->from_now ? a->audit.w.spool.next : 0;
 	r->from_seq = f->from_now ? a->audit.w.seq : 0;
 	list_add(&a->events.readers, &r->node);
-	a->events.n++;
+	r->place = place;
 	http_own(c, r, on_gone);
 	event_stream_start(&r->es, a, c, on_ready);
 	step(r);

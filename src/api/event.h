@@ -23,7 +23,6 @@ enum {
 
 struct events {
 	struct list readers;
-	unsigned n;
 };
 
 /* What somebody wants to see of the log. */

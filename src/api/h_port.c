@@ -165,6 +165,7 @@ static bool enter(struct api *a, struct http_conn *c, const struct call *call,
 		reply_err(a, c, &e);
 		return false;
 	}
+	http_trust(c, true);
 	woken.who = v->who;
 	return is_up(a, c, &woken, v->box);
 }

@@ -246,6 +246,7 @@ static void input_started(struct process *p)
 {
 	struct op *o = container_of(p, struct op, proc);
 
+	http_slow_body(o->conn);
 	http_stream_body(o->conn, input_data, input_end);
 }
 

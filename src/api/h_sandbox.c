@@ -202,27 +202,31 @@ static void h_sandbox_create(struct api *a, struct http_conn *c,
 }
 
 /* An upgrade to frames, and room for one more? Else answered here. */
-static bool may_relay(struct api *a, struct http_conn *c)
+static bool may_relay(struct api *a, struct http_conn *c,
+		      const struct identity *who)
 {
+	struct err e = { 0 };
+	struct share *place;
+
 	if (!http_wants_upgrade(http_request(c), WIRE_UPGRADE)) {
 		reply_error(a, c, 426, "upgrade_required",
 			    "ask with 'Connection: Upgrade' and "
 			    "'Upgrade: " WIRE_UPGRADE "'");
 		return false;
 	}
-	if (a->n_relays >= RELAYS_MAX) {
-		reply_error(a, c, 429, "limit_reached",
-			    "too many commands run at once");
-		return false;
-	}
-	return true;
+	/* relay_start() takes it, when there is something to relay. */
+	place = share_take(&a->pools.relays, who->project, 1, &e);
+	if (!place)
+		reply_err(a, c, &e);
+	share_give(place, 1);
+	return e.code == 0;
 }
 
 static void h_run(struct api *a, struct http_conn *c, const struct call *call)
 {
 	if (!http_header(http_request(c), "Upgrade"))
 		h_run_once(a, c, call);
-	else if (may_relay(a, c))
+	else if (may_relay(a, c, &call->who))
 		create_start(a, c, call, true);
 }
 
@@ -258,7 +262,7 @@ static void h_exec(struct api *a, struct http_conn *c, const struct call *call)
 {
 	struct exec *x;
 
-	if (!may_relay(a, c))
+	if (!may_relay(a, c, &call->who))
 		return;
 	x = xcalloc(1, sizeof(*x));
 	x->api = a;

@@ -53,19 +53,24 @@ json_t *box_json(const struct sandbox *s)
 	return j;
 }
 
-void box_text(const struct sandbox *s, const char *spec, struct buf *out)
+static void add_box(const struct sandbox *s, const char *spec, struct buf *out)
 {
 	json_t *j = box_head(s);
 	AUTO_FREE char *head = json_dumps(j, JSON_COMPACT);
 	size_t n = head ? strlen(head) : 0;
 
 	json_decref(j);
-	buf_clear(out);
 	if (n > 0)
 		buf_add(out, head, n - 1); /* without the last brace */
 	buf_puts(out, n > 0 ? ",\"spec\":" : "{\"spec\":");
 	buf_puts(out, spec);
 	buf_puts(out, "}");
+}
+
+void box_text(const struct sandbox *s, const char *spec, struct buf *out)
+{
+	buf_clear(out);
+	add_box(s, spec, out);
 }
 
 void reply_box(struct api *a, struct http_conn *c, struct sandbox *s)
@@ -89,7 +94,8 @@ json_t *ended_json(const struct ended *x)
 /* --- lists --- */
 
 enum {
-	LIST_MAX = 10000,
+	LIST_MAX = 1000,
+	LIST_USUAL = 100, /* when no limit is given */
 	FIGURES_KEEP_MS = 100,
 };
 
@@ -126,7 +132,7 @@ static int take_filter(const struct http_head *h, struct filter *f,
 				       "%s: given twice, or longer "
 				       "than any",
 				       words[i].name);
-	f->limit = LIST_MAX;
+	f->limit = LIST_USUAL;
 	r = http_query(h, "limit", limit, sizeof(limit));
 	if (r < 0 || (r == 1 && (parse_u64(limit, LIST_MAX, &f->limit) < 0 ||
 				 f->limit == 0)))
@@ -167,15 +173,24 @@ static bool ended_fits(const struct ended *x, const struct filter *f)
 	       said(f->name, x->name) && *f->label == '\0';
 }
 
-/* Appends, unless the page is full: then it is what comes next. */
-static bool add_to_page(json_t *page, const struct filter *f, json_t *one)
+/* A page on its way: JSON text, because lists are long and asked for often. */
+struct page {
+	struct buf text;
+	uint64_t n;
+	char last[ID_CAP]; /* on it; "" none */
+	bool more;         /* behind it */
+};
+
+/* False: the page is full, and this one comes next. */
+static bool page_has_room(struct page *p, const struct filter *f,
+			  const char *id)
 {
-	if (json_array_size(page) < f->limit) {
-		json_array_append_new(page, one);
-		return true;
-	}
-	json_decref(one);
-	return false;
+	p->more = p->n == f->limit;
+	if (p->more)
+		return false;
+	buf_puts(&p->text, p->n++ == 0 ? "" : ",");
+	memcpy(p->last, id, ID_CAP);
+	return true;
 }
 
 /*
@@ -205,39 +220,42 @@ static struct list *page_start(struct api *a, const struct filter *f,
 	return n;
 }
 
-static int list_living(struct api *a, const struct filter *f, json_t *page,
-		       bool *more, struct err *e)
+static int list_living(struct api *a, const struct filter *f, struct page *p,
+		       struct err *e)
 {
 	struct list *n = page_start(a, f, e);
 
 	if (!n)
 		return -e->code;
-	for (; n != &a->boxes.all; n = n->next) {
+	for (; n != &a->boxes.all && !p->more; n = n->next) {
 		struct sandbox *s = container_of(n, struct sandbox, all);
 
-		if (box_fits(s, f) && !add_to_page(page, f, box_json(s))) {
-			*more = true;
-			break;
-		}
+		if (box_fits(s, f) && page_has_room(p, f, s->id))
+			add_box(s, box_spec_shown(s), &p->text);
 	}
 	return 0;
 }
 
+static void add_ended(const struct ended *x, struct buf *out)
+{
+	json_t *j = ended_json(x);
+	AUTO_FREE char *text = json_dumps(j, JSON_COMPACT);
+
+	json_decref(j);
+	buf_puts(out, text ? text : "null");
+}
+
 /* The newest first: who looks here wants to know what just happened. */
-static void list_ended(struct api *a, const struct filter *f, json_t *page,
-		       bool *more)
+static void list_ended(struct api *a, const struct filter *f, struct page *p)
 {
 	bool on = *f->after == '\0';
 	struct list *n;
 
-	for (n = a->ends.all.prev; n != &a->ends.all; n = n->prev) {
+	for (n = a->ends.all.prev; n != &a->ends.all && !p->more; n = n->prev) {
 		const struct ended *x = container_of(n, struct ended, node);
 
-		if (on && ended_fits(x, f) &&
-		    !add_to_page(page, f, ended_json(x))) {
-			*more = true;
-			break;
-		}
+		if (on && ended_fits(x, f) && page_has_room(p, f, x->id))
+			add_ended(x, &p->text);
 		on |= strcmp(x->id, f->after) == 0;
 	}
 }
@@ -246,24 +264,26 @@ static void h_sandbox_list(struct api *a, struct http_conn *c,
 			   const struct call *call)
 {
 	struct filter f = { .who = &call->who };
-	json_t *page = json_array(), *last;
+	struct page p = { 0 };
 	struct err e = { 0 };
-	bool more = false;
 	int r = take_filter(http_request(c), &f, &e);
 
+	buf_puts(&p.text, "{\"sandboxes\":[");
 	if (r == 0 && strcmp(f.state, "ended") == 0)
-		list_ended(a, &f, page, &more);
+		list_ended(a, &f, &p);
 	else if (r == 0)
-		r = list_living(a, &f, page, &more, &e);
+		r = list_living(a, &f, &p, &e);
 	if (r < 0) {
-		json_decref(page);
 		reply_err(a, c, &e);
-		return;
+	} else {
+		buf_puts(&p.text, "],\"next\":");
+		if (p.more)
+			buf_printf(&p.text, "\"%s\"}", p.last);
+		else
+			buf_puts(&p.text, "null}");
+		reply_text(a, c, 200, NULL, buf_str(&p.text));
 	}
-	last = json_array_get(page, json_array_size(page) - 1);
-	last = more ? json_incref(json_object_get(last, "id")) : json_null();
-	reply_json(a, c, 200,
-		   json_pack("{s:o, s:o}", "sandboxes", page, "next", last));
+	buf_done(&p.text);
 }
 
 /* --- one --- */
@@ -377,7 +397,7 @@ static const struct route_query list_query[] = {
 	{ "state", "string", "running, paused, suspended, removing or ended" },
 	{ "name", "string", NULL },
 	{ "project", "string", NULL },
-	{ "limit", "integer", "at most so many" },
+	{ "limit", "integer", "at most so many, 1 to 1000; 100 by default" },
 	{ "after", "string", "the next page: `next` of the one before" },
 	{ 0 },
 };

@@ -18,7 +18,6 @@
 enum {
 	ASK_AT_ONCE = 32,
 	FRESH_MS = 300, /* figures of so long ago are those of now */
-	SURVEYS_MAX = 8,
 	ROWS_DEFAULT = 1000,
 	ROWS_MAX = 10000,
 };
@@ -28,6 +27,7 @@ enum {
 struct survey {
 	struct api *api;
 	struct http_conn *conn;
+	struct share *place;
 	bool one; /* sandbox: an object, not a list */
 	char (*ids)[ID_CAP];
 	size_t n, next, done;
@@ -40,7 +40,7 @@ struct survey {
 
 static void survey_free(struct survey *v)
 {
-	v->api->n_surveys--;
+	share_give(v->place, 1);
 	free(v->ids);
 	free(v);
 }
@@ -181,17 +181,20 @@ static bool ask_next(struct question *q)
 	return false;
 }
 
-static struct survey *survey_new(struct api *a, struct http_conn *c, size_t cap)
+static struct survey *survey_new(struct api *a, struct http_conn *c,
+				 const struct identity *who, size_t cap)
 {
+	struct err e = { 0 };
+	struct share *place =
+		share_take(&a->pools.surveys, who->project, 1, &e);
 	struct survey *v;
 
-	if (a->n_surveys >= SURVEYS_MAX) {
-		reply_error(a, c, 429, "limit_reached",
-			    "too many ask for figures at once");
+	if (!place) {
+		reply_err(a, c, &e);
 		return NULL;
 	}
-	a->n_surveys++;
 	v = xcalloc(1, sizeof(*v));
+	v->place = place;
 	v->api = a;
 	v->conn = c;
 	v->ids = xcalloc(cap ? cap : 1, sizeof(*v->ids));
@@ -214,7 +217,7 @@ static void survey_start(struct survey *v)
 
 static void h_stats(struct api *a, struct http_conn *c, const struct call *call)
 {
-	struct survey *v = survey_new(a, c, a->boxes.n_users);
+	struct survey *v = survey_new(a, c, &call->who, a->boxes.n_users);
 	struct list *n, *next;
 
 	if (!v)
@@ -239,7 +242,7 @@ static void h_sandbox_stats(struct api *a, struct http_conn *c,
 		reply_err(a, c, &e);
 		return;
 	}
-	v = survey_new(a, c, 1);
+	v = survey_new(a, c, &call->who, 1);
 	if (!v)
 		return;
 	v->one = true;

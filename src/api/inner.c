@@ -40,6 +40,7 @@ void inner_close(struct inner *in)
 		work.closed = true;
 	http_stream_close(&in->stream);
 	timer_del(&in->api->loop, &in->again);
+	share_give(in->place, 1);
 	in->api = NULL;
 	buf_done(&in->in);
 	buf_done(&in->out);
@@ -168,11 +169,15 @@ int inner_start(struct inner *in, struct api *a, const struct identity *who,
 		return err_set(e, EINVAL,
 			       "this cannot be asked: bytes that "
 			       "have no place in a request");
-	if (a->inner.n_conns >= INNER_MAX)
-		return err_set(e, EUSERS, "too many requests at once");
+	in->place = share_take(&a->pools.inner, who->project, 1, e);
+	if (!in->place)
+		return -e->code;
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0,
-		       pair) < 0)
-		return err_sys(e, "socketpair");
+		       pair) < 0) {
+		err_sys(e, "socketpair");
+		share_give(in->place, 1);
+		return -e->code;
+	}
 	in->api = a;
 	in->status = 0;
 	in->scan = (struct http_scan){ 0 };

@@ -65,6 +65,7 @@ struct inner {
 
 	/* Private. */
 	struct api *api; /* NULL: closed */
+	struct share *place;
 	struct http_stream stream;
 	struct buf in, out;
 	struct http_scan scan;
@@ -81,7 +82,8 @@ int inner_init(struct api *a, struct err *e) MUST_CHECK;
 /* Who an inner request is for; NULL: it came from outside. */
 const struct identity *inner_who(const struct http_conn *c);
 
-/* `request_id`: of the request that this is done for. EUSERS: too many. */
+/* `request_id`: of the request that this is done for. EUSERS, EAGAIN: too many.
+ */
 int inner_start(struct inner *in, struct api *a, const struct identity *who,
 		const char *request_id, const struct inner_request *q,
 		struct err *e) MUST_CHECK;

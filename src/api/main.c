@@ -47,6 +47,7 @@ static void listen_now(struct api *a)
 	a->http.on_request = route;
 	a->http.on_answer = audit_answer;
 	a->http.ctx = a;
+	a->http.max_conns = local_conns_max();
 	if (http_server_start(&a->http, &a->loop, take_fd(&a->listen_fd), &e) <
 	    0)
 		die("serve: %s", e.msg);
@@ -243,11 +244,11 @@ int main(int argc, char **argv)
 		r = watch_signals(a);
 	if (r < 0)
 		die("event loop: %s", strerror(-r));
+	fair_init(a);
+	pools_init(&a->pools);
 	keys_init(a);
 	ends_init(a);
 	replays_init(a);
-	a->output = (struct pool){ .max = OUTPUT_MAX_ALL,
-				   .what = "bytes of command output" };
 	list_init(&a->views);
 	list_init(&a->merges);
 	list_init(&a->moves);

@@ -87,7 +87,7 @@ void metrics_text(const struct api *a, struct buf *out)
 	one(out, "wakes_total", "counter",
 	    "sandboxes that were resumed, asked for or by a request", m->wakes);
 	one(out, "held_requests", "gauge",
-	    "requests that wait for a sandbox to wake up", a->n_held);
+	    "requests that wait for a sandbox to wake up", a->pools.held.used);
 	one(out, "spares", "gauge", "sandboxes kept waiting",
 	    a->boxes.n_spares);
 	one(out, "images", "gauge", "images with a name", a->images.n);
@@ -102,7 +102,8 @@ void metrics_text(const struct api *a, struct buf *out)
 	    "bytes from agents to clients", m->bytes_out);
 	one(out, "relayed_input_bytes_total", "counter",
 	    "bytes from clients to agents", m->bytes_in);
-	one(out, "relays", "gauge", "upgraded connections", a->n_relays);
+	one(out, "relays", "gauge", "upgraded connections",
+	    a->pools.relays.used);
 	one(out, "agent_faults_total", "counter",
 	    "agents that broke the protocol", m->agent_faults);
 	one(out, "log_up", "gauge", "whether the log's writer answers",

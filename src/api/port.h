@@ -46,7 +46,6 @@ enum {
 };
 
 struct ports {
-	unsigned n;                      /* connections into sandboxes */
 	unsigned char key[PORT_KEY_LEN]; /* that tokens are signed with */
 	/* Who was written to the log lately, so that not every request is. */
 	struct {
@@ -87,6 +86,7 @@ struct port_dial {
 
 	/* Private. */
 	struct api *api; /* NULL: hung up */
+	struct share *place;
 	bool v6;
 	unsigned again_ms; /* between two tries; 0: one so far */
 	struct warden_call call;

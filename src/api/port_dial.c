@@ -113,12 +113,11 @@ static void ask(struct port_dial *d)
 	warden_ask(&d->api->warden, &d->call, on_socket);
 }
 
-/* Counted in all and at the sandbox, which may go before we do. */
+/* Counted at the sandbox, which may go before we do. */
 static void count(const struct port_dial *d, int by)
 {
 	struct sandbox *s = box_by_id(d->api, d->id);
 
-	d->api->ports.n += (unsigned)by;
 	if (!s)
 		return;
 	s->n_ports += (unsigned)by;
@@ -129,11 +128,17 @@ int port_dial(struct port_dial *d, const struct sandbox *s, uint16_t port,
 	      void (*done)(struct port_dial *d, const struct err *e),
 	      struct err *e)
 {
-	if (s->api->ports.n >= PORTS_MAX || s->n_ports >= PORTS_BOX_MAX)
+	struct share *place;
+
+	if (s->n_ports >= PORTS_BOX_MAX)
 		return err_set(e, EUSERS,
 			       "too many connections to sandbox %s at once",
 			       s->id);
+	place = share_take(&s->api->pools.ports, s->project, 1, e);
+	if (!place)
+		return -e->code;
 	*d = (struct port_dial){ .api = s->api, .port = port, .done = done };
+	d->place = place;
 	memcpy(d->id, s->id, ID_CAP);
 	http_stream_init(&d->stream);
 	count(d, 1);
@@ -146,6 +151,8 @@ void port_dial_move(struct port_dial *to, struct port_dial *from)
 	*to = (struct port_dial){ .api = from->api, .port = from->port };
 	memcpy(to->id, from->id, ID_CAP);
 	http_stream_move(&to->stream, &from->stream);
+	to->place = from->place;
+	from->place = NULL;
 	count(to, 1);
 	port_hang_up(from);
 }
@@ -158,6 +165,7 @@ void port_hang_up(struct port_dial *d)
 	timer_del(&d->api->loop, &d->timer);
 	http_stream_close(&d->stream);
 	count(d, -1);
+	share_give(d->place, 1);
 	d->api = NULL;
 }
 

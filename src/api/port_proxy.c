@@ -358,8 +358,10 @@ static void on_dialled(struct port_dial *d, const struct err *e)
 		proxy_end(p);
 		return;
 	}
-	if (p->body != HTTP_NO_BODY)
+	if (p->body != HTTP_NO_BODY) {
+		http_slow_body(p->conn); /* the server's inside to judge */
 		http_stream_body(p->conn, on_body, on_body_end);
+	}
 	set_timer(p);
 	flush(p);
 	watch(p);

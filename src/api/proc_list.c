@@ -15,7 +15,6 @@ enum {
 	WORDS_MAX = 64 * 1024, /* of all argument lists */
 	RECORD_COST = 4096,    /* memory, about */
 	WORD_COST = 128,
-	LISTS_BYTES_MAX = 64 * 1024 * 1024, /* of all lists that are made now */
 };
 
 /* The last millisecond of the year 9999. */
@@ -26,6 +25,8 @@ struct listing {
 	struct api *api;
 	struct http_conn *conn;
 	json_t *found;
+	char project[NAME_CAP];
+	struct share *share; /* of `charged` bytes */
 	size_t n_words, charged;
 	bool refused; /* too much is being listed */
 };
@@ -34,7 +35,7 @@ static void listing_free(struct listing *l)
 {
 	ps_query_stop(&l->query);
 	json_decref(l->found);
-	l->api->list_bytes -= l->charged;
+	share_give(l->share, l->charged);
 	free(l);
 }
 
@@ -85,10 +86,16 @@ static bool charge(struct listing *l, const struct ps *r, size_t words)
 {
 	size_t n = RECORD_COST + words * WORD_COST + 2 * r->args_len;
 
+	struct err e = { 0 };
+	struct share *share =
+		share_take(&l->api->pools.ps_bytes, l->project, n, &e);
+
+	l->refused = !share;
+	if (l->refused)
+		return false;
+	l->share = share;
 	l->charged += n;
-	l->api->list_bytes += n;
-	l->refused = l->api->list_bytes > LISTS_BYTES_MAX;
-	return !l->refused;
+	return true;
 }
 
 static bool on_found(struct ps_query *q, const struct ps *r)
@@ -106,7 +113,9 @@ static void on_done(struct ps_query *q, const struct err *e)
 	struct err many = { 0 };
 
 	if (l->refused) {
-		err_set(&many, EMFILE, "too many processes are being listed");
+		err_set(&many, EUSERS,
+			"too many processes are being listed: "
+			"wait for other lists to end");
 		e = &many;
 	}
 	if (e)
@@ -132,6 +141,7 @@ void h_process_list(struct api *a, struct http_conn *c, const struct call *call)
 	l->query.done = on_done;
 	l->api = a;
 	l->conn = c;
+	memcpy(l->project, call->who.project, sizeof(l->project));
 	l->found = json_array();
 	if (ps_query_start(&l->query, s, &e) < 0) {
 		reply_err(a, c, &e);

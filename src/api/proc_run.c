@@ -43,7 +43,7 @@ struct run {
 	struct sandbox *box; /* of its own, until that is killed; or NULL */
 	struct proc_request request;
 	size_t charged[2], input_at;
-	struct share *share; /* of output_pool(); or NULL */
+	struct share *share; /* of pools.output; or NULL */
 	uint64_t began_ms;
 	struct timer timeout;
 	bool timed_out;
@@ -292,7 +292,8 @@ static bool grow(struct run *r, unsigned i, size_t n)
 	struct err e = { 0 };
 
 	more += GRAIN - more % GRAIN;
-	if (!share_take(&r->api->output, who_project(&r->call.who), more, &e))
+	if (!share_take(&r->api->pools.output, who_project(&r->call.who), more,
+			&e))
 		return false;
 	r->charged[i] += more;
 	return true;
@@ -365,8 +366,8 @@ static int charge(struct run *r, struct err *e)
 	r->out[0].half = r->out[1].half = half;
 	if (n == 0)
 		return 0;
-	r->share = share_take(&r->api->output, who_project(&r->call.who), 2 * n,
-			      e);
+	r->share = share_take(&r->api->pools.output, who_project(&r->call.who),
+			      2 * n, e);
 	if (!r->share)
 		return -e->code;
 	r->charged[0] = r->charged[1] = n;

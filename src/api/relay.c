@@ -21,6 +21,7 @@
 #include "api/api.h"
 #include "api/audit.h"
 #include "api/proc_log.h"
+#include "api/reply.h"
 #include "api/spawn_spec.h"
 #include "base/auto.h"
 #include "base/product.h"
@@ -65,7 +66,7 @@ static void relay_gone(struct relay *r)
 			box_kill(s, NULL);
 	}
 	r->box = NULL;
-	r->api->n_relays--;
+	share_give(r->place, 1);
 	loop_defer(&r->api->loop, &r->gone, relay_free);
 }
 
@@ -517,10 +518,16 @@ static int upgrade(struct relay *r, struct http_conn *c, struct sandbox *s,
 int relay_start(struct api *a, struct http_conn *c, struct sandbox *s,
 		const struct identity *who, bool run, struct err *e)
 {
-	struct relay *r = xcalloc(1, sizeof(*r));
+	struct share *place = share_take(&a->pools.relays, who->project, 1, e);
 	struct http_stream stream;
+	struct relay *r;
 	int rc;
 
+	if (!place) {
+		reply_err(a, c, e);
+		return -e->code;
+	}
+	r = xcalloc(1, sizeof(*r));
 	r->api = a;
 	r->box = s;
 	r->run = run;
@@ -534,11 +541,12 @@ int relay_start(struct api *a, struct http_conn *c, struct sandbox *s,
 		rc = endpoint_take(&r->ep, &stream, &client_ops);
 	if (rc < 0) {
 		relay_free(&r->gone);
+		share_give(place, 1);
 		return err_set(e, -rc, "hand over the connection: %s",
 			       strerror(-rc));
 	}
 	list_add(&s->agent.relays, &r->node);
-	a->n_relays++;
+	r->place = place;
 	a->metrics.requests[1]++;
 	return 0;
 }

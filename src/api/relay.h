@@ -36,6 +36,7 @@ struct relay {
 	struct sandbox *box; /* NULL: it is gone, and so are we soon */
 	struct endpoint ep;
 	struct list chans;
+	struct share *place;
 	unsigned n_chans, n_pings;
 	size_t owed; /* queued when the last channel ended; 0: it was taken */
 	struct buf spawn; /* a request that comes in several frames */

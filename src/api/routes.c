@@ -143,17 +143,18 @@ static struct sandbox *box_of(struct api *a, const struct call *call)
 
 /* May it go to its handler? */
 static int check(struct api *a, struct http_conn *c, struct call *call,
-		 struct sandbox **box, struct err *e)
+		 struct err *e)
 {
 	const struct route *r = call->route;
 	int rc = auth_check(a, c, r, &call->who, e);
+	struct sandbox *box;
 
 	audit_call(c, call);
 	if (rc < 0)
 		return rc;
-	*box = box_of(a, call);
-	if (*box)
-		audit_call_box(c, *box);
+	box = box_of(a, call);
+	if (box)
+		audit_call_box(c, box);
 	if (a->pool_id.held && !(r->flags & ROUTE_ALONE))
 		return err_set(e, ERR_HELD, "%s", a->pool_id.why.msg);
 	if (!a->reconciled && !(r->flags & ROUTE_ALONE))
@@ -164,11 +165,23 @@ static int check(struct api *a, struct http_conn *c, struct call *call,
 				       : audit_ready(a, e);
 }
 
+/* Its handler's, when the sandbox is awake and what it was is kept. */
+static void hand_over(struct api *a, struct http_conn *c,
+		      const struct call *call)
+{
+	struct sandbox *s = NULL;
+
+	if (call->route->flags & ROUTE_WAKE)
+		s = box_of(a, call);
+	if (!s ||
+	    (!wake_hold(a, c, call, s) && !auto_snapshot_hold(a, c, call, s)))
+		call->route->fn(a, c, call);
+}
+
 void route(struct http_conn *c, void *ctx)
 {
 	struct api *a = ctx;
 	struct call call = { 0 };
-	struct sandbox *s = NULL;
 	struct err e = { 0 };
 	char allow[64];
 
@@ -179,10 +192,8 @@ void route(struct http_conn *c, void *ctx)
 		unknown(a, c, allow);
 		return;
 	}
-	if (check(a, c, &call, &s, &e) < 0)
+	if (check(a, c, &call, &e) < 0)
 		reply_err(a, c, &e);
-	else if (!s || !(call.route->flags & ROUTE_WAKE) ||
-		 (!wake_hold(a, c, &call, s) &&
-		  !auto_snapshot_hold(a, c, &call, s)))
-		call.route->fn(a, c, &call);
+	else
+		fair_run(a, c, &call, hand_over);
 }

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <netinet/tcp.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include "api/api.h"
@@ -16,6 +17,8 @@ enum {
 	BACKLOG = 1024,
 	HEAD_MAX_MS = 10 * 1000,
 	TIMEOUT_MAX_MS = 3600 * 1000,
+	CONNS_MAX = 16384,      /* over TCP */
+	LOCAL_CONNS_MAX = 4096, /* over the unix socket */
 };
 
 union address {
@@ -143,6 +146,26 @@ int tcp_set_up(struct api *a, struct err *e)
 	return a->tcp.listen_fd < 0 ? -e->code : 0;
 }
 
+/*
+ * Descriptors are shared: 5/8 for TCP, 1/8 for the unix socket, and the rest
+ * for links to sandboxes and for what clients have under way.
+ */
+static unsigned part_of_files(unsigned eighths, unsigned max)
+{
+	struct rlimit files;
+	uint64_t n;
+
+	if (getrlimit(RLIMIT_NOFILE, &files) < 0)
+		return 0; /* the default of the HTTP server */
+	n = files.rlim_cur / 8 * eighths;
+	return n < max ? (unsigned)n : max;
+}
+
+unsigned local_conns_max(void)
+{
+	return part_of_files(1, LOCAL_CONNS_MAX);
+}
+
 void tcp_serve(struct api *a)
 {
 	struct http_server *s = &a->tcp.http;
@@ -156,9 +179,10 @@ void tcp_serve(struct api *a)
 	s->on_answer = audit_answer;
 	s->ctx = a;
 	s->tls = a->tcp.tls;
+	s->max_conns = part_of_files(5, CONNS_MAX);
 	s->max_per_peer = (unsigned)a->conf.max_peer_connections;
 	s->head_ms = ms < HEAD_MAX_MS ? ms : HEAD_MAX_MS;
-	s->body_ms = s->write_ms = ms;
+	s->body_ms = s->rate_ms = s->write_ms = ms;
 	if (http_server_start(s, &a->loop, take_fd(&a->tcp.listen_fd), &e) < 0)
 		die("serve: %s", e.msg);
 	log_info("listening on %s%s", a->conf.listen, s->tls ? " (TLS)" : "");

@@ -19,3 +19,5 @@ struct tcp {
 /* As root: the socket may have a low port, the key is root's to read. */
 int tcp_set_up(struct api *a, struct err *e) MUST_CHECK;
 void tcp_serve(struct api *a);
+/* Connections that the unix socket may have, as descriptors allow. */
+unsigned local_conns_max(void);

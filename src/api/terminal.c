@@ -44,6 +44,7 @@ struct terminal {
 	bool waiting;    /* until the client took what was given */
 	json_t *last;    /* what is said when `held` is out; then it ends */
 	unsigned code;   /* of the end */
+	struct share *place;
 	struct deferred gone;
 };
 
@@ -56,7 +57,7 @@ static void terminal_free(struct deferred *d)
 	buf_done(&t->in);
 	buf_done(&t->held);
 	json_decref(t->last);
-	t->api->n_relays--;
+	share_give(t->place, 1);
 	free(t);
 }
 
@@ -354,15 +355,16 @@ void h_terminal(struct api *a, struct http_conn *c, const struct call *call)
 {
 	struct err e = { 0 };
 	struct sandbox *s;
+	struct share *place = NULL;
 	struct terminal *t;
 	struct wish w;
 
 	if (!websocket_wanted(c))
 		return;
 	s = box_find(a, &call->who, call->arg[0], &e);
-	if (s && a->n_relays >= RELAYS_MAX)
-		err_set(&e, EMFILE, "too many commands run at once");
-	if (!s || e.code || parse_wish(http_request(c), &w, &e) < 0) {
+	if (s && parse_wish(http_request(c), &w, &e) == 0)
+		place = share_take(&a->pools.relays, call->who.project, 1, &e);
+	if (!place) {
 		reply_err(a, c, &e);
 		return;
 	}
@@ -376,7 +378,7 @@ void h_terminal(struct api *a, struct http_conn *c, const struct call *call)
 	t->record = w.record;
 	t->rows = (unsigned)w.rows;
 	t->cols = (unsigned)w.cols;
-	a->n_relays++;
+	t->place = place;
 	if (begin(t, s, &w, &e) < 0) {
 		reply_spawn_err(a, c, &e);
 		terminal_free(&t->gone);

@@ -13,11 +13,12 @@ struct held {
 	struct api *api;
 	struct http_conn *conn;
 	struct call call;
+	struct share *place;
 };
 
 static void held_free(struct held *h)
 {
-	h->api->n_held--;
+	share_give(h->place, 1);
 	free(h);
 }
 
@@ -78,6 +79,7 @@ bool wake_hold(struct api *a, struct http_conn *c, const struct call *call,
 	       struct sandbox *s)
 {
 	struct err e = { 0 };
+	struct share *place;
 	struct held *h;
 
 	if (!box_sleeps(s))
@@ -90,18 +92,24 @@ bool wake_hold(struct api *a, struct http_conn *c, const struct call *call,
 		reply_err(a, c, &e);
 		return true;
 	}
-	if (a->n_held >= HELD_MAX || n_wakers(s) >= HELD_BOX_MAX) {
+	if (n_wakers(s) >= HELD_BOX_MAX) {
 		reply_error(a, c, 503, "try_again",
-			    "too many requests wait for sandboxes to wake up");
+			    "too many requests wait for the sandbox to wake "
+			    "up");
+		return true;
+	}
+	place = share_take(&a->pools.held, call->who.project, 1, &e);
+	if (!place) {
+		reply_err(a, c, &e);
 		return true;
 	}
 	h = xcalloc(1, sizeof(*h));
+	h->place = place;
 	h->api = a;
 	h->conn = c;
 	h->call = *call;
 	h->waiter.fn = on_awake;
 	pause_because(&h->waiter.cause, "request", &call->who, c);
-	a->n_held++;
 	http_own(c, h, held_gone);
 	box_wake(s, &h->waiter);
 	return true;

@@ -127,7 +127,7 @@ static void offer_list(struct cli *cli, const char *target, const char *key,
 
 static void offer_sandboxes(struct cli *cli)
 {
-	offer_list(cli, "/v1/sandboxes", "sandboxes", "");
+	offer_list(cli, "/v1/sandboxes?limit=1000", "sandboxes", "");
 }
 
 static void offer_images(struct cli *cli)
@@ -160,7 +160,7 @@ static void offer_files(struct cli *cli)
 static void offer_places(struct cli *cli)
 {
 	offer_files(cli);
-	offer_list(cli, "/v1/sandboxes", "sandboxes", ":");
+	offer_list(cli, "/v1/sandboxes?limit=1000", "sandboxes", ":");
 }
 
 static void offer_states(struct cli *cli)

@@ -247,7 +247,8 @@ static void collect(struct bundle *b)
 	static const char *const files[] = { "/etc/os-release", "/proc/meminfo",
 					     "/proc/loadavg", "/proc/uptime",
 					     "/proc/cgroups" };
-	static const char *const answers[] = { "/v1/host", "/v1/sandboxes",
+	static const char *const answers[] = { "/v1/host",
+					       "/v1/sandboxes?limit=1000",
 					       "/v1/stats", "/v1/images",
 					       "/metrics" };
 	char path[CONF_PATH + 16];

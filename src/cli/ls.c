@@ -65,15 +65,15 @@ static json_t *get_list(struct cli *cli, const struct ls_opts *o,
 			const char *state)
 {
 	struct buf target = { 0 };
-	json_t *j;
+	json_t *list;
 
 	buf_puts(&target, "/v1/sandboxes");
 	put_query(&target, "label", o->label);
 	put_query(&target, "project", o->project);
 	put_query(&target, "state", state);
-	j = server_get(cli, "GET", buf_str(&target), NULL);
+	list = server_list(cli, buf_str(&target), "sandboxes");
 	buf_done(&target);
-	return j;
+	return list;
 }
 
 static void print_list(const json_t *list, bool quiet)
@@ -112,22 +112,21 @@ int verb_ls(struct cli *cli, int argc, char **argv)
 		OPT_HELP(cli),
 		{ 0 },
 	};
-	json_t *j, *list;
+	json_t *list;
 
 	if (cli_operands(cli, table, argc, argv) > 0)
 		cli_usage_error(cli, "takes no operands");
-	j = get_list(cli, &o, NULL);
-	list = json_object_get(j, "sandboxes");
+	list = get_list(cli, &o, NULL);
 	if (o.all) {
 		json_t *ended = get_list(cli, &o, "ended");
 
-		json_array_extend(list, json_object_get(ended, "sandboxes"));
+		json_array_extend(list, ended);
 		json_decref(ended);
 	}
 	if (o.json)
 		print_json(list);
 	else
 		print_list(list, o.quiet);
-	json_decref(j);
+	json_decref(list);
 	return 0;
 }

@@ -6,11 +6,11 @@
 
 static bool confirmed(struct cli *cli)
 {
-	json_t *j = server_get(cli, "GET", "/v1/sandboxes", NULL);
-	size_t n = json_array_size(json_object_get(j, "sandboxes"));
+	json_t *all = server_list(cli, "/v1/sandboxes", "sandboxes");
+	size_t n = json_array_size(all);
 	char line[16];
 
-	json_decref(j);
+	json_decref(all);
 	fprintf(stderr, "End all %zu sandboxes of this host? [y/N] ", n);
 	return fgets(line, sizeof(line), stdin) &&
 	       (line[0] == 'y' || line[0] == 'Y');

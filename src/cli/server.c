@@ -11,6 +11,8 @@
 #include "base/product.h"
 #include "http/target.h"
 
+enum { PAGE = 1000 }; /* entries of a list in one answer */
+
 void server_target(struct cli *cli, char out[TARGET_CAP], const char *prefix,
 		   const char *word)
 {
@@ -183,6 +185,31 @@ json_t *server_get(struct cli *cli, const char *method, const char *target,
 	}
 	http_client_done(&c);
 	return j;
+}
+
+json_t *server_list(struct cli *cli, const char *target, const char *key)
+{
+	json_t *all = json_array(), *next = NULL;
+
+	do {
+		struct buf page = { 0 };
+		json_t *j;
+
+		buf_printf(&page, "%s%climit=%d", target,
+			   strchr(target, '?') ? '&' : '?', PAGE);
+		if (next) {
+			buf_puts(&page, "&after=");
+			http_encode(&page, json_string_value(next));
+		}
+		j = server_get(cli, "GET", buf_str(&page), NULL);
+		json_array_extend(all, json_object_get(j, key));
+		json_decref(next);
+		next = json_incref(json_object_get(j, "next"));
+		json_decref(j);
+		buf_done(&page);
+	} while (json_is_string(next));
+	json_decref(next);
+	return all;
 }
 
 /* Whether the thing is gone; says why not. */

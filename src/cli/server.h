@@ -33,6 +33,11 @@ void server_message(int status, const json_t *answer, char out[MESSAGE_CAP]);
 /* server_call() of its own connection; exits when the status is not 2xx. */
 json_t *server_get(struct cli *cli, const char *method, const char *target,
 		   const struct buf *body);
+/*
+ * All entries of a list that comes in pages, which the answers have as `key`;
+ * `target` is encoded. Exits when one of them is refused.
+ */
+json_t *server_list(struct cli *cli, const char *target, const char *key);
 /* The answer to a call that was sent: JSON or NULL, and the status. */
 int server_answer(struct cli *cli, struct http_client *c, json_t **out);
 /*

@@ -41,7 +41,10 @@ struct http_conn {
 	struct http_server *server;
 	struct http_stream stream;
 	struct list node;
-	struct in6_addr peer; /* TCP; IPv4 addresses as mapped ones */
+	struct in6_addr peer;          /* TCP; IPv4 addresses as mapped ones */
+	struct http_origin *origin;    /* TCP: all connections of this peer */
+	struct list idle, origin_idle; /* crowd.c */
+	bool known;                    /* http_trust() */
 	struct timer read_timer, write_timer;
 	struct deferred kick, bury;
 	enum conn_state state;
@@ -69,6 +72,10 @@ struct http_conn {
 	uint64_t left;     /* HTTP_LENGTH: bytes not yet in `span` */
 	size_t span;       /* bytes at the front of `in` that are content */
 	struct http_chunked chunked;
+	bool patient;          /* http_slow_body() */
+	uint64_t body_got;     /* bytes that were read of it */
+	uint64_t body_wait_ms; /* time that we waited for them ... */
+	uint64_t body_since;   /* ... and since when now; 0: we do not */
 	struct buf whole;
 	size_t whole_max;
 	http_whole_fn *on_whole;
@@ -94,10 +101,25 @@ void conn_drive(struct http_conn *c);
 void conn_kick(struct http_conn *c);
 /* Takes the connection out of the server; the stream stays open. */
 void conn_forget(struct http_conn *c);
+/* Ends it; its owner hears on_gone(). */
+void conn_close(struct http_conn *c);
 void conn_make_id(struct http_conn *c);
 /* Watches for one more kind of event, or one less. */
 void conn_watch(struct http_conn *c, uint32_t more, uint32_t less);
 const char *server_date(struct http_server *s);
+
+/* crowd.c: who gives way when places run out. */
+void crowd_init(struct http_server *s);
+/* A connection of this address is there, and is there no more. */
+void crowd_join(struct http_conn *c, const struct in6_addr *from);
+void crowd_leave(struct http_conn *c);
+/* It waits for a request, from now on; it has one. */
+void crowd_idle(struct http_conn *c);
+void crowd_busy(struct http_conn *c);
+/* Closes an idle connection; false: there is none. */
+bool crowd_make_room(struct http_server *s);
+/* May the address have one more, perhaps in place of an idle one of its own? */
+bool crowd_admits(struct http_server *s, const struct in6_addr *from);
 
 /* request.c: each takes one step and says whether there may be another. */
 bool conn_head_step(struct http_conn *c);

@@ -111,6 +111,11 @@ void http_stream_body(struct http_conn *c,
 	conn_kick(c);
 }
 
+void http_slow_body(struct http_conn *c)
+{
+	c->patient = true;
+}
+
 void http_resume_body(struct http_conn *c)
 {
 	c->paused = false;
@@ -155,6 +160,7 @@ static const char *head_word(int status)
 static void start_request(struct http_conn *c)
 {
 	c->state = CONN_REQUEST;
+	crowd_busy(c);
 	conn_make_id(c);
 	c->body = c->head.body == HTTP_NO_BODY ? BODY_DONE : BODY_UNCLAIMED;
 	c->paused = c->answering = c->stopped = c->draining = c->linger = false;
@@ -162,6 +168,8 @@ static void start_request(struct http_conn *c)
 	c->close_after = !c->head.keep_alive;
 	c->left = c->head.length;
 	c->span = 0;
+	c->patient = c->guest;
+	c->body_got = c->body_wait_ms = c->body_since = 0;
 	c->chunked = (struct http_chunked){ 0 };
 	timer_del(c->server->loop, &c->read_timer);
 	c->asked = true;
@@ -317,6 +325,8 @@ void conn_read(struct http_conn *c)
 	if (c->state == CONN_REQUEST)
 		max = HTTP_READ_MAX;
 	n = http_stream_fill(&c->stream, &c->in, max);
+	if (n > 0 && c->state == CONN_REQUEST)
+		c->body_got += (uint64_t)n;
 	if (n > 0 || n == -EAGAIN)
 		return;
 	if (n == 0 && c->state == CONN_REQUEST)

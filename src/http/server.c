@@ -24,6 +24,8 @@ enum {
 	HEAD_MS = 10 * 1000,
 	IDLE_MS = 60 * 1000,
 	BODY_MS = 30 * 1000,
+	RATE_MS = 30 * 1000,
+	BODY_MAX_MS = 24 * 3600 * 1000,
 	WRITE_MS = 30 * 1000,
 	LINGER_MS = 2 * 1000,
 	ACCEPT_RETRY_MS = 100
@@ -41,6 +43,13 @@ static void bury_conn(struct deferred *d)
 	free(c);
 }
 
+/* There may be room: for a new one, or because an idle one can go. */
+static void accept_again(struct http_server *s)
+{
+	if (s->retry.slot == 0 && s->io.fd >= 0)
+		io_set(s->loop, &s->io, EPOLLIN);
+}
+
 void conn_forget(struct http_conn *c)
 {
 	struct http_server *s = c->server;
@@ -52,13 +61,13 @@ void conn_forget(struct http_conn *c)
 	if (c->kicked)
 		list_del(&c->kick.node);
 	list_del(&c->node);
+	crowd_leave(c);
 	s->n_conns--;
-	if (s->retry.slot == 0 && s->io.fd >= 0)
-		io_set(s->loop, &s->io, EPOLLIN);
+	accept_again(s);
 	loop_defer(s->loop, &c->bury, bury_conn);
 }
 
-static void conn_close(struct http_conn *c)
+void conn_close(struct http_conn *c)
 {
 	void *owner = c->owner;
 	http_gone_fn *on_gone = c->on_gone;
@@ -79,6 +88,10 @@ static void on_read_timeout(struct timer *t)
 	if (c->state == CONN_LINGER ||
 	    (c->state == CONN_HEAD && buf_len(&c->in) == 0))
 		conn_close(c);
+	else if (c->state == CONN_REQUEST)
+		conn_refuse(c, 408, "timeout",
+			    "the body came too slowly: send at least 1 KiB a "
+			    "second, without long pauses");
 	else
 		conn_refuse(c, 408, "timeout", "the request came too slowly");
 	conn_drive(c);
@@ -95,6 +108,8 @@ static void finish_request(struct http_conn *c)
 	buf_done(&c->whole);
 	if (buf_len(&c->in) == 0)
 		buf_done(&c->in);
+	crowd_idle(c);
+	accept_again(c->server);
 	if (c->close_after) {
 		/* A socket closed with unread input would reset the answer. */
 		http_stream_shutdown(&c->stream);
@@ -107,6 +122,38 @@ static void finish_request(struct http_conn *c)
 	c->scan = (struct http_scan){ 0 };
 	c->served = true;
 	c->timed = false;
+}
+
+/*
+ * How long we wait for more of a body: for its next byte, and for all of them
+ * together as long as the bytes that came are worth. Only our waiting counts,
+ * so that a slow consumer is not the client's fault.
+ */
+static uint64_t body_patience(struct http_conn *c)
+{
+	const struct http_server *s = c->server;
+	uint64_t now = clock_boot_ms(), waited, worth;
+
+	if (c->body_since == 0)
+		c->body_since = now;
+	if (c->patient)
+		return s->body_ms;
+	waited = c->body_wait_ms + now - c->body_since;
+	worth = s->rate_ms + c->body_got * 1000 / HTTP_BODY_RATE;
+	if (worth > BODY_MAX_MS)
+		worth = BODY_MAX_MS;
+	if (waited >= worth)
+		return 0;
+	return worth - waited < s->body_ms ? worth - waited : s->body_ms;
+}
+
+/* It is not waited for. */
+static void body_stands(struct http_conn *c)
+{
+	if (c->body_since > 0)
+		c->body_wait_ms += clock_boot_ms() - c->body_since;
+	c->body_since = 0;
+	timer_del(c->server->loop, &c->read_timer);
 }
 
 /* Sets the timer that the state needs while nothing comes. */
@@ -122,10 +169,10 @@ static void watch_input(struct http_conn *c)
 			  idle ? s->idle_ms : s->head_ms, on_read_timeout);
 	} else if (c->state == CONN_REQUEST) {
 		if (conn_wants_read(c))
-			timer_set(s->loop, &c->read_timer, s->body_ms,
+			timer_set(s->loop, &c->read_timer, body_patience(c),
 				  on_read_timeout);
 		else
-			timer_del(s->loop, &c->read_timer);
+			body_stands(c);
 	}
 	if (conn_wants_read(c))
 		conn_watch(c, EPOLLIN | EPOLLRDHUP, 0);
@@ -232,8 +279,7 @@ static void on_accept_retry(struct timer *t)
 {
 	struct http_server *s = container_of(t, struct http_server, retry);
 
-	if (s->n_conns < s->max_conns)
-		io_set(s->loop, &s->io, EPOLLIN);
+	io_set(s->loop, &s->io, EPOLLIN);
 }
 
 union peer {
@@ -253,21 +299,6 @@ static struct in6_addr peer_address(const union peer *p)
 	return a;
 }
 
-/* The table is small, and is walked only when somebody connects. */
-static bool has_enough(const struct http_server *s, const struct in6_addr *a)
-{
-	size_t same = IN6_IS_ADDR_V4MAPPED(a) ? 16 : 8;
-	struct list *pos, *tmp;
-	unsigned n = 0;
-
-	if (s->is_unix || s->max_per_peer == 0)
-		return false;
-	list_each (pos, tmp, &s->conns)
-		n += memcmp(&container_of(pos, struct http_conn, node)->peer, a,
-			    same) == 0;
-	return n >= s->max_per_peer;
-}
-
 static struct http_conn *new_conn(struct http_server *s)
 {
 	struct http_conn *c = xcalloc(1, sizeof(*c));
@@ -275,6 +306,8 @@ static struct http_conn *new_conn(struct http_server *s)
 	c->server = s;
 	list_init(&c->kick.node);
 	list_init(&c->bury.node);
+	list_init(&c->idle);
+	list_init(&c->origin_idle);
 	list_add(&s->conns, &c->node);
 	s->n_conns++;
 	return c;
@@ -306,6 +339,17 @@ void http_server_adopt(struct http_server *s, int fd, const void *guest,
 	start_conn(c, fd);
 }
 
+/* A descriptor of an idle connection serves a new one better than none. */
+static void accept_failed(struct http_server *s, int why)
+{
+	if (why != EMFILE && why != ENFILE && why != ENOBUFS && why != ENOMEM)
+		return;
+	if (crowd_make_room(s))
+		return;
+	io_set(s->loop, &s->io, 0);
+	timer_set(s->loop, &s->retry, ACCEPT_RETRY_MS, on_accept_retry);
+}
+
 /* One per event: a crowd at the door does not starve those inside. */
 static void on_accept(struct io *io, uint32_t events)
 {
@@ -313,25 +357,29 @@ static void on_accept(struct io *io, uint32_t events)
 	union peer from = { 0 };
 	socklen_t n = sizeof(from);
 	struct in6_addr peer;
+	struct http_conn *c;
 	int fd;
 
 	(void)events;
-	fd = accept4(io->fd, &from.any, &n, SOCK_CLOEXEC | SOCK_NONBLOCK);
-	peer = peer_address(&from);
-	if (fd >= 0 && has_enough(s, &peer)) {
-		close(fd);
-	} else if (fd >= 0) {
-		struct http_conn *c = new_conn(s);
-
-		c->peer = peer;
-		start_conn(c, fd);
-		if (s->n_conns >= s->max_conns)
-			io_set(s->loop, io, 0);
-	} else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS ||
-		   errno == ENOMEM) {
+	if (s->n_conns >= s->max_conns && !crowd_make_room(s)) {
 		io_set(s->loop, io, 0);
-		timer_set(s->loop, &s->retry, ACCEPT_RETRY_MS, on_accept_retry);
+		return;
 	}
+	fd = accept4(io->fd, &from.any, &n, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	if (fd < 0) {
+		accept_failed(s, errno);
+		return;
+	}
+	peer = peer_address(&from);
+	if (!crowd_admits(s, &peer)) {
+		close(fd);
+		return;
+	}
+	c = new_conn(s);
+	if (!s->is_unix)
+		crowd_join(c, &peer);
+	crowd_idle(c);
+	start_conn(c, fd);
 }
 
 static void set_default(unsigned *v, unsigned to)
@@ -351,11 +399,13 @@ int http_server_start(struct http_server *s, struct loop *l, int listen_fd,
 	set_default(&s->head_ms, HEAD_MS);
 	set_default(&s->idle_ms, IDLE_MS);
 	set_default(&s->body_ms, BODY_MS);
+	set_default(&s->rate_ms, RATE_MS);
 	set_default(&s->write_ms, WRITE_MS);
 	s->loop = l;
 	s->date_s = -1;
 	server_date(s); /* libc reads the time zone now, not in a request */
 	list_init(&s->conns);
+	crowd_init(s);
 	s->io.fd = listen_fd;
 	s->is_unix = true;
 	if (listen_fd < 0)

@@ -33,7 +33,14 @@ enum {
 	HTTP_REQUEST_ID = 17,       /* 16 hex digits and NUL */
 	HTTP_READ_MAX = 64 * 1024,  /* largest piece of a streamed body */
 	HTTP_OUT_HIGH = 256 * 1024, /* queued for a client before we say stop */
-	HTTP_NOTE = 256             /* bytes */
+	HTTP_NOTE = 256,            /* bytes */
+	HTTP_BODY_RATE = 1024,   /* bytes a second that a body has at least */
+	HTTP_ORIGIN_LISTS = 1024 /* of addresses, by their hash */
+};
+
+/* Connections that wait for requests, the oldest first. */
+struct http_idle {
+	struct list of[2]; /* of strangers; of clients that are known */
 };
 
 struct http_server {
@@ -47,12 +54,21 @@ struct http_server {
 	void (*on_answer)(struct http_conn *c, int status, void *ctx);
 	void *ctx;
 	struct tls_context *tls; /* the caller's; NULL: plain */
-	unsigned max_conns;      /* 1024; more wait in the kernel's queue */
-	/* Of one address (IPv6: of its /64); more are closed. 0: no limit. */
+	/*
+	 * 1024. Behind it the oldest idle connection is closed for each new
+	 * one, those without http_trust() first; while all have requests,
+	 * clients wait in the kernel's queue.
+	 */
+	unsigned max_conns;
+	/*
+	 * Of one address (IPv6: of its /64): as above, among its own; while
+	 * all of them have requests, more are closed. 0: no limit.
+	 */
 	unsigned max_per_peer;
 	unsigned head_ms;  /* 10 s for a whole head */
 	unsigned idle_ms;  /* 60 s between requests */
 	unsigned body_ms;  /* 30 s without a byte of a wanted body */
+	unsigned rate_ms;  /* 30 s before HTTP_BODY_RATE counts */
 	unsigned write_ms; /* 30 s in which the client took nothing */
 
 	/* Private. */
@@ -62,6 +78,9 @@ struct http_server {
 	struct timer retry; /* accept() was out of descriptors */
 	struct list conns;
 	unsigned n_conns; /* connections that were handed over not counted */
+	struct http_idle idle;
+	struct list origins[HTTP_ORIGIN_LISTS];
+	uint64_t origin_seed;
 	unsigned char random[512];
 	unsigned random_left;
 	int64_t date_s;
@@ -102,6 +121,12 @@ struct http_server *http_conn_server(const struct http_conn *c);
 void *http_note(struct http_conn *c);
 
 /*
+ * The client proved who it is, or did not: connections of known clients give
+ * way last (see max_conns). Asked for each request; the last one counts.
+ */
+void http_trust(struct http_conn *c, bool known);
+
+/*
  * Names the owner of a request, which all callbacks of it get. Call again to
  * change it; a new request starts without one.
  */
@@ -130,6 +155,8 @@ void http_stream_body(struct http_conn *c,
 		      size_t (*data)(struct http_conn *c, const char *p,
 				     size_t n, void *owner),
 		      void (*end)(struct http_conn *c, void *owner));
+/* A body that a person types, perhaps: its bytes may come at any rate. */
+void http_slow_body(struct http_conn *c);
 /* `data` is called again before the loop waits the next time. */
 void http_resume_body(struct http_conn *c);
 

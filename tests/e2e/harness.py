@@ -757,7 +757,8 @@ class Instance:
             raise AssertionError(f"rm {ref}: {r}")
 
     def ids(self):
-        return [s["id"] for s in self.api("GET", "/v1/sandboxes").json["sandboxes"]]
+        return [s["id"] for s in self.api("GET", "/v1/sandboxes?limit=1000")
+                .json["sandboxes"]]
 
     def exec_wire(self, ref, timeout=60):
         return Wire.upgrade(self.sock, f"/v1/sandboxes/{ref}/exec",

@@ -439,7 +439,7 @@ class Lists(FakeCase):
             self.assertEqual(self.list(query), (want, None), query)
         self.assertEqual(self.list("?project=default", **{"X-API-Key": key}),
                          ([], None))
-        for bad in ("limit=0", "limit=x", "limit=10001", "after=x", "name=a&name=b",
+        for bad in ("limit=0", "limit=x", "limit=1001", "after=x", "name=a&name=b",
                     "after=" + "i" * 40):
             self.fails(400, "bad_request", "GET", f"/v1/sandboxes?{bad}")
 

@@ -511,7 +511,7 @@ static void rig_reset(void)
 	rig_close(&rig.agent);
 	rig_turns(2);
 	take_log(&api.audit.w.spool);
-	assert(api.n_relays == 0 && api.output.used == 0);
+	assert(api.pools.relays.used == 0 && api.pools.output.used == 0);
 	assert(api.http.n_conns == 0 && api.inner.n_conns == 0);
 	s = box_by_id(&api, RIG_BOX);
 	if (!s)

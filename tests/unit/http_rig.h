@@ -76,6 +76,12 @@ static void rig_hello(struct http_conn *c)
 	http_reply(c, 200, NULL, "hi", 2);
 }
 
+static void rig_known(struct http_conn *c)
+{
+	http_trust(c, true);
+	rig_hello(c);
+}
+
 static void rig_echo_body(struct http_conn *c, char *body, size_t n, void *o)
 {
 	(void)o;
@@ -365,15 +371,15 @@ static const struct {
 	const char *path;
 	void (*fn)(struct http_conn *c);
 } rig_routes[] = {
-	{ "/hello", rig_hello },     { "/echo", rig_echo },
-	{ "/sum", rig_sum },         { "/slow-sum", rig_sum },
-	{ "/early", rig_early },     { "/later", rig_later },
-	{ "/never", rig_never },     { "/stream", rig_stream },
-	{ "/sized", rig_sized },     { "/up", rig_up },
-	{ "/up-body", rig_up_body }, { "/fail", rig_fail },
-	{ "/peer", rig_peer },       { "/stats", rig_stats },
-	{ "/empty", rig_empty },     { "/ws", rig_ws },
-	{ "/ws-code", rig_ws_code },
+	{ "/hello", rig_hello },   { "/echo", rig_echo },
+	{ "/known", rig_known },   { "/sum", rig_sum },
+	{ "/slow-sum", rig_sum },  { "/early", rig_early },
+	{ "/later", rig_later },   { "/never", rig_never },
+	{ "/stream", rig_stream }, { "/sized", rig_sized },
+	{ "/up", rig_up },         { "/up-body", rig_up_body },
+	{ "/fail", rig_fail },     { "/peer", rig_peer },
+	{ "/stats", rig_stats },   { "/empty", rig_empty },
+	{ "/ws", rig_ws },         { "/ws-code", rig_ws_code },
 };
 
 static void rig_on_request(struct http_conn *c, void *ctx)
@@ -406,9 +412,11 @@ static void rig_child(const int *listen_fd, int stop_fd)
 	if (loop_init(&rig_loop) < 0 ||
 	    io_add(&rig_loop, &rig_stop_io, stop_fd, EPOLLIN, rig_on_stop) < 0)
 		abort();
-	rig_server[1] = (struct http_server){
-		.head_ms = 100, .idle_ms = 200, .body_ms = 100, .write_ms = 100
-	};
+	rig_server[1] = (struct http_server){ .head_ms = 100,
+					      .idle_ms = 200,
+					      .body_ms = 100,
+					      .rate_ms = 300,
+					      .write_ms = 100 };
 	rig_server[2].max_conns = 2;
 	rig_server[3].tls = rig_tls;
 	for (i = 0; i < RIG_SERVERS; i++) {

@@ -423,6 +423,13 @@ static uint64_t closed_after(const char *s, const char *want)
 	return clock_boot_ms() - start;
 }
 
+static bool readable(int fd)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+
+	return poll(&p, 1, 0) == 1;
+}
+
 static void test_timeouts(void)
 {
 	AUTO_CLOSE int fd = -1;
@@ -450,6 +457,16 @@ static void test_timeouts(void)
 	}
 	CHECK(has(get_until(fd, NULL), "408"));
 	CHECK(clock_boot_ms() - start < PATIENCE_MS);
+	/* A body in drops, without a long pause. */
+	close(fd);
+	start = clock_boot_ms();
+	fd = dial(1);
+	put(fd, POST("/sum", "Content-Length: 100000\r\n"));
+	while (clock_boot_ms() - start < PATIENCE_MS && !readable(fd)) {
+		put(fd, "x");
+		usleep(20000);
+	}
+	CHECK(has(get_until(fd, NULL), "408"));
 	/* A slow consumer is not the client's fault. */
 	test_streamed_body("/slow-sum", 1500000);
 	/* A client that does not read. */
@@ -457,24 +474,66 @@ static void test_timeouts(void)
 	fd = dial(1);
 	setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &small, sizeof(small));
 	put(fd, GET("/stream?n=100000000"));
-	CHECK(wait_gone(before + 2));
+	CHECK(wait_gone(before + 3));
 }
+
+#define EXPECT "Expect: 100-continue\r\n"
 
 static void test_max_conns(void)
 {
-	int a = dial(2), b = dial(2), c = dial(2);
-	struct pollfd p = { .fd = c, .events = POLLIN };
+	int a = dial(2), b = dial(2), c;
+	struct pollfd p = { .events = POLLIN };
 
-	put(a, GET("/hello"));
-	put(b, GET("/hello"));
-	CHECK(has(get_until(a, "hi"), "200"));
-	CHECK(has(get_until(b, "hi"), "200"));
+	/* Requests under way keep their places. */
+	put(a, POST("/sum", "Content-Length: 3\r\n" EXPECT));
+	put(b, POST("/sum", "Content-Length: 3\r\n" EXPECT));
+	CHECK(has(get_until(a, "\r\n\r\n"), "100 Continue"));
+	CHECK(has(get_until(b, "\r\n\r\n"), "100 Continue"));
+	p.fd = c = dial(2);
 	put(c, GET("/hello"));
 	CHECK(poll(&p, 1, 100) == 0);
-	close(a);
+	put(a, "abc");
+	CHECK(has(get_until(a, "3"), "200"));
 	CHECK(has(get_until(c, "hi"), "200"));
+	put(b, "abc");
+	CHECK(has(get_until(b, "3"), "200"));
+	close(a);
 	close(b);
 	close(c);
+}
+
+static bool is_closed(int fd)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	char byte;
+
+	return poll(&p, 1, PATIENCE_MS) == 1 && read(fd, &byte, 1) == 0;
+}
+
+static void test_oldest_idle_stranger_gives_way(void)
+{
+	int a = dial(2), b = dial(2), c, d;
+
+	/* The first has shown who it is, the second has said nothing yet. */
+	put(a, GET("/known"));
+	CHECK(has(get_until(a, "hi"), "200"));
+	c = dial(2);
+	put(c, GET("/hello"));
+	CHECK(has(get_until(c, "hi"), "200"));
+	CHECK(is_closed(b));
+	/* Without strangers, the oldest that waits goes. */
+	put(c, GET("/known"));
+	CHECK(has(get_until(c, "hi"), "200"));
+	d = dial(2);
+	put(d, GET("/hello"));
+	CHECK(has(get_until(d, "hi"), "200"));
+	CHECK(is_closed(a));
+	put(c, GET("/hello"));
+	CHECK(has(get_until(c, "hi"), "200"));
+	close(a);
+	close(b);
+	close(c);
+	close(d);
 }
 
 static void test_peer(void)
@@ -507,6 +566,7 @@ int main(void)
 	test_upgrade();
 	test_timeouts();
 	test_max_conns();
+	test_oldest_idle_stranger_gives_way();
 	test_peer();
 	CHECK(rig_stop() == 0);
 	return CHECK_DONE();

@@ -152,6 +152,7 @@ struct file_put {
 	char hash[BUILD_HASH_CAP];
 	int fd;
 	uint64_t at;
+	struct share *place;
 	struct deferred gone;
 };
 
@@ -166,7 +167,7 @@ static void put_free(struct deferred *d)
 
 static void put_end(struct file_put *p)
 {
-	p->api->templates.n_puts--;
+	share_give(p->place, 1);
 	p->api->templates.put_bytes -= p->at;
 	loop_defer(&p->api->loop, &p->gone, put_free);
 }
@@ -269,6 +270,7 @@ void h_build_file_put(struct api *a, struct http_conn *c,
 	const struct http_head *h = http_request(c);
 	const struct template *t = NULL;
 	struct err e = { 0 };
+	struct share *place = NULL;
 	struct file_put *u;
 	int fd = -1;
 
@@ -277,13 +279,13 @@ void h_build_file_put(struct api *a, struct http_conn *c,
 	if (t && h->body == HTTP_LENGTH && h->length > BUILD_FILE_BYTES)
 		err_set(&e, E2BIG, "an archive has at most %llu MiB",
 			BUILD_FILE_BYTES >> 20);
-	if (t && a->templates.n_puts >= BUILD_PUTS_MAX)
-		err_set(&e, EUSERS, "%d archives are on their way: try again",
-			BUILD_PUTS_MAX);
-	if (t && e.code == 0 &&
+	if (t && e.code == 0)
+		place = share_take(&a->pools.archives, t->project, 1, &e);
+	if (place &&
 	    check_disk(a, h->body == HTTP_LENGTH ? h->length : 0, &e) == 0)
 		fd = open_temp(a, &e);
 	if (fd < 0) {
+		share_give(place, 1);
 		e2b_fail_err(a, c, &e);
 		return;
 	}
@@ -293,7 +295,7 @@ void h_build_file_put(struct api *a, struct http_conn *c,
 	memcpy(u->project, t->project, sizeof(u->project));
 	memcpy(u->hash, call->arg[1], BUILD_HASH_CAP);
 	u->fd = fd;
-	a->templates.n_puts++;
+	u->place = place;
 	http_own(c, u, put_gone);
 	http_stream_body(c, put_data, put_whole);
 }

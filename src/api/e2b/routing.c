@@ -209,6 +209,7 @@ static void to_envd(struct api *a, struct http_conn *c, const struct call *call,
 		e2b_fail_err(a, c, &e);
 		return;
 	}
+	http_trust(c, true);
 	if (!r) {
 		e2b_fail(a, c, known ? 405 : 404,
 			 known ? "this path takes another method"

@@ -136,7 +136,7 @@ struct templates {
 	struct list files; /* archives that clients sent: build.h */
 	struct timer files_late;
 	uint64_t file_bytes, put_bytes;
-	unsigned n_files, n_puts; /* there; on their way */
+	unsigned n_files; /* there */
 };
 
 /* Builds that were under way have failed. */

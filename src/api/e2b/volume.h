@@ -28,7 +28,6 @@ enum { VOLUME_IDLE_S = 20, VOLUME_LIFE_S = 600, VOLUME_BOXES_MAX = 64 };
 
 struct e2b_volumes {
 	struct list boxes;
-	unsigned n;
 };
 
 /* Embedded in who needs the sandbox of a volume. */

@@ -14,6 +14,7 @@ struct volume_box {
 	struct list waits;
 	struct timer soon; /* to tell those who came when it was there */
 	struct inner_ask ask;
+	struct share *place;
 	struct deferred gone;
 };
 
@@ -31,7 +32,7 @@ static void box_drop(struct volume_box *b)
 {
 	timer_del(&b->api->loop, &b->soon);
 	list_del(&b->node);
-	b->api->e2b_volumes.n--;
+	share_give(b->place, 1);
 	loop_defer(&b->api->loop, &b->gone, box_free);
 }
 
@@ -108,6 +109,7 @@ int volume_box(struct api *a, const struct volume *v,
 	       const struct identity *who, const char *request_id,
 	       struct volume_wait *w, struct err *e)
 {
+	struct share *place;
 	struct volume_box *b;
 	int r;
 
@@ -119,16 +121,15 @@ int volume_box(struct api *a, const struct volume *v,
 			timer_set(&a->loop, &b->soon, 0, on_soon);
 		return 0;
 	}
-	if (a->e2b_volumes.n >= VOLUME_BOXES_MAX)
-		return err_set(e, EUSERS,
-			       "%d volumes are looked at: try again later",
-			       VOLUME_BOXES_MAX);
+	place = share_take(&a->pools.volumes, v->project, 1, e);
+	if (!place)
+		return -e->code;
 	b = xcalloc(1, sizeof(*b));
+	b->place = place;
 	b->api = a;
 	memcpy(b->volume, v->id, ID_CAP);
 	list_init(&b->waits);
 	list_add(&a->e2b_volumes.boxes, &b->node);
-	a->e2b_volumes.n++;
 	r = inner_ask(&b->ask,
 		      &(struct inner_json){ a, who, request_id, "POST",
 					    "/v1/sandboxes", box_spec(v),

@@ -158,8 +158,7 @@ static struct mcp_session *stalest(struct api *a, const char *project)
 		struct mcp_session *s =
 			container_of(n, struct mcp_session, node);
 
-		if ((!project || strcmp(s->who.project, project) == 0) &&
-		    is_empty(s) &&
+		if (strcmp(s->who.project, project) == 0 && is_empty(s) &&
 		    (!found || s->touched_ms < found->touched_ms))
 			found = s;
 	}
@@ -178,20 +177,25 @@ static unsigned count_of(struct api *a, const char *project)
 	return count;
 }
 
-/* Many clients never say goodbye: sessions without a sandbox make room. */
+/*
+ * Many clients never say goodbye: sessions of the same project without a
+ * sandbox make room.
+ */
 static int make_room(struct api *a, const struct identity *who, struct err *e)
 {
-	struct mcp_session *old = NULL;
+	struct mcp_session *old;
 
 	if (count_of(a, who->project) >= MCP_PROJECT_MAX)
-		old = stalest(a, who->project);
-	else if (a->mcp.n_sessions >= MCP_SESSIONS_MAX)
-		old = stalest(a, NULL);
+		err_set(e, EUSERS, "too many sessions: end some with DELETE");
 	else
+		share_give(share_take(&a->pools.sessions, who->project, 1, e),
+			   1);
+	if (e->code == 0)
 		return 0;
+	old = stalest(a, who->project);
 	if (!old)
-		return err_set(e, EUSERS,
-			       "too many sessions: end some with DELETE");
+		return -e->code;
+	*e = (struct err){ 0 };
 	mcp_session_end(old, NULL);
 	return 0;
 }
@@ -243,6 +247,7 @@ static struct mcp_session *
 session_add(struct api *a, const struct identity *who, const char *id)
 {
 	struct mcp_session *s = xcalloc(1, sizeof(*s));
+	struct err e = { 0 };
 
 	memcpy(s->id, id, ID_CAP);
 	s->api = a;
@@ -253,7 +258,7 @@ session_add(struct api *a, const struct identity *who, const char *id)
 	list_init(&s->asks);
 	mcp_box_init(s);
 	list_add(&a->mcp.sessions, &s->node);
-	a->mcp.n_sessions++;
+	s->place = share_take(&a->pools.sessions, who->project, 1, &e);
 	mcp_session_touch(s);
 	watch(s);
 	return s;
@@ -335,7 +340,7 @@ void mcp_session_end(struct mcp_session *s, struct http_conn *c)
 
 	timer_del(&a->loop, &s->idle);
 	list_del(&s->node);
-	a->mcp.n_sessions--;
+	share_give(s->place, 1);
 	while (!list_empty(&s->calls))
 		mcp_drop(container_of(s->calls.next, struct mcp_call, node));
 	while (!list_empty(&s->streams))

@@ -31,8 +31,9 @@ struct sandbox;
 enum {
 	MCP_PROJECT_MAX = 256,               /* sessions of a project */
 	MCP_KEPT_MAX = 1024 * 1024,          /* of events, of a session */
+	MCP_KEPT_MIN = 16 * 1024,            /* ... however much others have */
 	MCP_KEPT_ALL_MAX = 64 * 1024 * 1024, /* ... and of all */
-	MCP_BODIES_MAX = 64 * 1024 * 1024,   /* of messages that come in */
+	MCP_BODIES_MAX = 128 * 1024 * 1024,  /* of messages that come in */
 	/* For messages whose calls are under way: of a session, and of all.
 	 * Small ones are bounded by how many calls there are. */
 	MCP_HELD_MAX = 32 * 1024 * 1024,
@@ -100,6 +101,7 @@ struct mcp_session {
 	uint64_t n_asks;
 	size_t kept; /* bytes of events */
 	size_t held; /* ... and of messages whose calls are under way */
+	struct share *place;
 	uint64_t touched_ms;
 	struct timer idle;
 	struct deferred bury;
@@ -108,8 +110,7 @@ struct mcp_session {
 /* Of the api role. */
 struct mcp {
 	struct list sessions;
-	unsigned n_sessions;
-	size_t kept, bodies, held;
+	size_t kept;   /* bytes of events */
 	json_t *tools; /* as tools/list shows them; NULL before the first */
 };
 

@@ -49,23 +49,33 @@ static void bury(struct deferred *d)
 
 bool mcp_stream_fits(const struct mcp_session *s, size_t n)
 {
-	return n <= MCP_SMALL || (s->held + n <= MCP_HELD_MAX &&
-				  s->api->mcp.held + n <= MCP_HELD_ALL_MAX);
+	struct err e = { 0 };
+	struct share *share;
+
+	if (n <= MCP_SMALL)
+		return true;
+	share = share_take(&s->api->pools.messages, s->who.project, n, &e);
+	share_give(share, n);
+	return s->held + n <= MCP_HELD_MAX && e.code == 0;
 }
 
 void mcp_stream_charge(struct mcp_stream *st, size_t n)
 {
+	struct err e = { 0 };
+
 	if (n <= MCP_SMALL)
 		return;
 	st->held = n;
 	st->session->held += n;
-	st->session->api->mcp.held += n;
+	st->share = share_take(&st->session->api->pools.messages,
+			       st->session->who.project, n, &e);
 }
 
 static void discharge(struct mcp_stream *st)
 {
 	st->session->held -= st->held;
-	st->session->api->mcp.held -= st->held;
+	share_give(st->share, st->held);
+	st->share = NULL;
 	st->held = 0;
 }
 
@@ -102,7 +112,8 @@ static struct mcp_stream *oldest_finished(struct mcp_session *s,
 
 static bool keeps_too_much(const struct mcp_session *s)
 {
-	return s->kept > MCP_KEPT_MAX || s->api->mcp.kept > MCP_KEPT_ALL_MAX;
+	return s->kept > MCP_KEPT_MAX ||
+	       (s->kept > MCP_KEPT_MIN && s->api->mcp.kept > MCP_KEPT_ALL_MAX);
 }
 
 /* What is over goes first, then what this one said first. */

@@ -28,16 +28,17 @@ struct mcp_stream {
 	struct mcp_session *session;
 	struct http_conn *conn; /* NULL: its client is gone, or answered */
 	char request_id[HTTP_REQUEST_ID];
-	unsigned number;   /* 0: of a GET, for nothing in particular */
-	unsigned n_events; /* so far */
-	unsigned n_calls;  /* under way */
-	size_t held;       /* memory of the message, which they look at */
-	bool can_sse;      /* the client takes events */
-	bool batch;        /* answers are an array */
-	bool sse;          /* begun */
-	bool busy;         /* calls are being started: it does not end yet */
-	bool full;         /* the client is slow: what can be left out is */
-	json_t *answers;   /* as long as it is not a stream */
+	unsigned number;     /* 0: of a GET, for nothing in particular */
+	unsigned n_events;   /* so far */
+	unsigned n_calls;    /* under way */
+	size_t held;         /* memory of the message, which they look at */
+	struct share *share; /* of which it is */
+	bool can_sse;        /* the client takes events */
+	bool batch;          /* answers are an array */
+	bool sse;            /* begun */
+	bool busy;           /* calls are being started: it does not end yet */
+	bool full;           /* the client is slow: what can be left out is */
+	json_t *answers;     /* as long as it is not a stream */
 	struct list events;
 	struct timer timer;
 	struct deferred bury;

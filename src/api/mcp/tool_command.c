@@ -36,7 +36,7 @@ struct command {
 	struct buf line; /* the start of one */
 	void (*told)(struct command *c, json_t *ev);
 	size_t charged;
-	struct share *share; /* of api.output; or NULL */
+	struct share *share; /* of pools.output; or NULL */
 	/* Of one that is looked at: */
 	json_int_t number;
 	struct clip out[2];
@@ -78,9 +78,9 @@ static json_int_t charge(struct command *c, size_t times)
 	n = n < 0 ? 0 : n > OUTPUT_MAX ? OUTPUT_MAX : n;
 	if (n == 0)
 		return 0;
-	c->share =
-		share_take(&c->task.api->output, who_project(c->task.call->who),
-			   times * (size_t)n, &e);
+	c->share = share_take(&c->task.api->pools.output,
+			      who_project(c->task.call->who), times * (size_t)n,
+			      &e);
 	if (!c->share) {
 		task_error(&c->task, "%s", e.msg);
 		return -1;

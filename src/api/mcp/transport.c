@@ -76,11 +76,12 @@ struct post {
 	struct api *api;
 	struct identity who;
 	size_t bytes; /* that its body may have */
+	struct share *share;
 };
 
 static void post_free(struct post *p)
 {
-	p->api->mcp.bodies -= p->bytes;
+	share_give(p->share, p->bytes);
 	free(p);
 }
 
@@ -230,6 +231,8 @@ static void h_post(struct api *a, struct http_conn *c, const struct call *call)
 	size_t bytes = h->body == HTTP_LENGTH && h->length < MCP_MESSAGE_MAX
 			       ? (size_t)h->length
 			       : MCP_MESSAGE_MAX;
+	struct err e = { 0 };
+	struct share *share;
 	struct post *p;
 
 	if (!check_fields(a, c))
@@ -246,16 +249,16 @@ static void h_post(struct api *a, struct http_conn *c, const struct call *call)
 			    "text/event-stream: accept both");
 		return;
 	}
-	if (a->mcp.bodies + bytes > MCP_BODIES_MAX) {
-		reply_error(a, c, 503, "try_again",
-			    "too many messages at once: try again");
+	share = share_take(&a->pools.bodies, call->who.project, bytes, &e);
+	if (!share) {
+		reply_err(a, c, &e);
 		return;
 	}
 	p = xcalloc(1, sizeof(*p));
 	p->api = a;
 	p->who = call->who;
 	p->bytes = bytes;
-	a->mcp.bodies += bytes;
+	p->share = share;
 	http_own(c, p, post_gone);
 	http_read_body(c, MCP_MESSAGE_MAX, on_body);
 }
