@@ -451,7 +451,7 @@ static void put_usage(struct registry *r, const char *id, const char *project,
 		      uint64_t from, uint64_t to)
 {
 	struct usage_row row = { id, project, 1,    UINT64_MAX, 3,
-				 4,  from,    from, to };
+				 4,  from,    from, to,         NULL };
 	struct err e = { 0 };
 
 	CHECK(registry_usage_put(r, &row, &e) == 0);
