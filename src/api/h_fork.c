@@ -34,6 +34,7 @@ struct fork {
 	struct spec spec;    /* of all of them, without a name */
 	char name[NAME_CAP];
 	char account[ID_CAP]; /* that they draw on; "": each its own */
+	bool timed;           /* the request says how long they live */
 	struct snapshot_take take;
 	struct snapshot *from; /* held */
 	struct replay replay;
@@ -218,7 +219,7 @@ static void inherit(const struct fork *f, struct sandbox *s)
 	const struct sandbox *from = box_by_id(f->api, f->parent);
 
 	box_set_account(s, f->account);
-	if (from)
+	if (from && !f->timed)
 		lifetime_inherit(s, from);
 }
 
@@ -342,6 +343,7 @@ static int take_words(struct fork *f, json_t *j, struct err *e)
 			e, EINVAL,
 			"spec: a fork has the image and the tier of what "
 			"it is of, and its name is 'name'");
+	f->timed = json_object_get(spec, "timeout") != NULL;
 	had = json_incref(f->spec.canaries);
 	if (spec)
 		r = spec_from_json(&f->spec, spec, e);

@@ -31,6 +31,8 @@ class Family(harness.Case):
         cls.net.close()
 
     def inside(self, box):
+        wait_for("its door is up", lambda: self.i.api(
+            "GET", f"/v1/sandboxes/{box}").json["door"]["up"], 20 * SLOW)
         inside = Inside(self.i, box)
         self.addCleanup(inside.close)
         return inside
@@ -180,9 +182,10 @@ class Family(harness.Case):
         copy = self.i.api(
             "GET", f"/v1/sandboxes/{self.agent_forks(box)}").json["expires_at"]
         self.assertEqual(copy, ends)
-        own = self.fork(box, own_budget=True)
-        self.assertGreater(
-            self.i.api("GET", f"/v1/sandboxes/{own}").json["expires_at"], ends)
+        for body in ({"own_budget": True}, {"spec": {"timeout": 1200}}):
+            other = self.fork(box, **body)
+            self.assertGreater(self.i.api(
+                "GET", f"/v1/sandboxes/{other}").json["expires_at"], ends)
 
 
 if __name__ == "__main__":
