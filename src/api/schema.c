@@ -507,6 +507,8 @@ const struct schema schemas[] = {
 		  { "hash", "string", "SHA-256 over it and all before it" },
 		  { "signature", "string", "ed25519" },
 		  { "public_key", "string", NULL },
+		  { "directory?", "string",
+		    "where the log is; not for keys of one project" },
 		  { "entry", "string", "as the log has it" },
 		  { 0 } } },
 	{ "ProcessRequest", "A process to start",

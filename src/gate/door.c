@@ -194,10 +194,14 @@ static bool api_read(struct gate *g)
 		r = api_message(g, &m, fds);
 	close_all(fds);
 	if (r < 0) {
-		if (n != 0)
+		if (n < 0)
+			log_warn(
+				"read from the api: %s, closing its connection",
+				strerror((int)-n));
+		else if (n > 0)
 			log_err("a message that is not one (kind %d), closing "
 				"the api's connection",
-				n > 0 ? (int)m.kind : 0);
+				(int)m.kind);
 		api_close(g);
 		g->loop.stop |= is_idle(g);
 	}

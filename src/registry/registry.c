@@ -39,6 +39,8 @@ static int set_up(struct registry *r, const char *path, struct err *e)
 		"PRAGMA journal_mode = WAL",
 		"PRAGMA synchronous = NORMAL",
 		"PRAGMA wal_autocheckpoint = 0",
+		/* The log shrinks to this size after a checkpoint. */
+		"PRAGMA journal_size_limit = 4194304",
 		"PRAGMA temp_store = MEMORY",
 		"PRAGMA secure_delete = ON",
 		"PRAGMA trusted_schema = OFF",

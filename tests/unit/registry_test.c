@@ -267,6 +267,70 @@ static void test_crash(void)
 	registry_close(&r);
 }
 
+static off_t wal_size(void)
+{
+	char wal[sizeof(path) + 8];
+	struct stat sb = { 0 };
+
+	snprintf(wal, sizeof(wal), "%s-wal", path);
+	CHECK(stat(wal, &sb) == 0);
+	return sb.st_size;
+}
+
+/* A burst of commits does not leave its write-ahead log behind. */
+static void test_wal_shrinks_after_a_checkpoint(void)
+{
+	enum { ROWS = 3000, LEFT = 4 << 20 };
+	struct registry r;
+	struct err e = { 0 };
+	int i, bad = 0;
+
+	CHECK(registry_open(&r, path, &e) == 0);
+	for (i = 0; i < ROWS; i++) {
+		char id[16];
+		struct sandbox_row a;
+
+		snprintf(id, sizeof(id), "w%d", i);
+		a = box(id, id);
+		bad += registry_sandbox_add(&r, &a, &e) < 0;
+	}
+	CHECK(bad == 0 && wal_size() > 2 * LEFT);
+	CHECK(registry_checkpoint(&r, &e) == 0);
+	clear(&r);
+	CHECK(registry_checkpoint(&r, &e) == 0);
+	CHECK(registry_sandbox_remove(&r, "nobody", &e) == 0);
+	{
+		struct sandbox_row a = box("one", "one");
+
+		CHECK(registry_sandbox_add(&r, &a, &e) == 0);
+	}
+	CHECK(wal_size() <= LEFT);
+	clear(&r);
+	registry_close(&r);
+}
+
+/* Processor time of a family: also of members that ended. */
+static void test_usage_of_a_family(void)
+{
+	struct usage_row row = { .sandbox = "ia", .project = "p", .cpu_us = 5 };
+	struct registry r;
+	struct err e = { 0 };
+	uint64_t us = 1;
+
+	CHECK(registry_open(&r, ":memory:", &e) == 0);
+	CHECK(registry_usage_family(&r, "ia", &us, &e) == 0 && us == 0);
+	CHECK(registry_usage_put(&r, &row, &e) == 0);
+	row.sandbox = "ib";
+	row.account = "ia";
+	row.ended_ms = 9;
+	CHECK(registry_usage_put(&r, &row, &e) == 0);
+	row.sandbox = row.account = "ic";
+	CHECK(registry_usage_put(&r, &row, &e) == 0);
+	CHECK(registry_usage_family(&r, "ia", &us, &e) == 0 && us == 10);
+	CHECK(registry_usage_family(&r, "ic", &us, &e) == 0 && us == 5);
+	registry_close(&r);
+}
+
 /* Of this process: other work of the machine does not count. */
 static uint64_t cpu_us(void)
 {
@@ -856,6 +920,8 @@ int main(void)
 	test_templates();
 	test_from_v1();
 	test_crash();
+	test_wal_shrinks_after_a_checkpoint();
+	test_usage_of_a_family();
 	test_speed();
 	test_pool();
 	test_newer();
