@@ -179,6 +179,7 @@ int launch_code(int code)
 	case EAGAIN:
 	case ENOMEM:
 	case EMFILE:
+	case ENFILE:
 	case WARDEN_AWAY:
 		return code;
 	case ENOTDIR: /* where a volume was to be */

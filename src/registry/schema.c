@@ -257,7 +257,7 @@ const char *const registry_statements[] = {
 		"SELECT project, sum(n), total(c), total(m), total(d),"
 		" total(o) FROM (SELECT project, 1 AS n, cpu_us AS c,"
 		" memory_byte_s AS m, disk_byte_s AS d, output_bytes AS o"
-		" FROM usage" USAGE_WHERE
+		" FROM usage NOT INDEXED" USAGE_WHERE
 		" UNION ALL SELECT project, sandboxes, cpu_us, memory_byte_s,"
 		" disk_byte_s, output_bytes FROM usage_days"
 		" WHERE (?1 = '' OR project = ?1) AND ?2 = ''"
@@ -355,8 +355,12 @@ const char *const registry_statements[] = {
 		"SELECT e.project, sum(e.requests), sum(e.denied),"
 		" sum(e.up_bytes), sum(e.down_bytes), sum(e.tokens_in),"
 		" sum(e.tokens_out), sum(e.cost_micro) FROM egress e"
-		" WHERE e.sandbox IN (SELECT sandbox FROM usage" USAGE_WHERE
-		") GROUP BY e.project",
+		/* By each row of egress: most sandboxes have none. */
+		" CROSS JOIN usage u ON u.sandbox = e.sandbox"
+		" WHERE (?1 = '' OR u.project = ?1)"
+		" AND (?2 = '' OR u.sandbox = ?2) AND u.started_ms <= ?4"
+		" AND (u.ended_ms = 0 OR u.ended_ms >= ?3)"
+		" GROUP BY e.project",
 	[ST_EGRESS_PRUNE] = "DELETE FROM egress WHERE sandbox NOT IN"
 			    " (SELECT sandbox FROM usage)",
 	[ST_NUMBERS] = "INSERT INTO numbers (name, last) VALUES (?1, ?2)"

@@ -2,6 +2,7 @@
  * The registry on a real file: rows survive a process that ends without
  * closing, names are unique among the living, migrations go forward only.
  */
+#include "registry/gate.h"
 #include "registry/registry.h"
 
 #include <errno.h>
@@ -531,6 +532,40 @@ static void check_sums(struct registry *r, const struct usage_filter *f,
 	CHECK_STR(got.text, want);
 }
 
+static int count_sum(void *arg, const struct egress_row *sum)
+{
+	(void)sum;
+	++*(unsigned *)arg;
+	return 0;
+}
+
+/* Sandboxes that reached nothing cost nothing when egress is added up. */
+static void test_egress_sums_do_not_grow_with_usage(void)
+{
+	enum { ROWS = 2000, STEPS = 500 };
+	struct usage_filter f = { "", "", 0, INT64_MAX, 0 };
+	struct egress_row out = { .sandbox = "u7", .project = "p" };
+	struct registry r;
+	struct err e = { 0 };
+	unsigned n = 0;
+	int i;
+
+	CHECK(registry_open(&r, ":memory:", &e) == 0);
+	CHECK(registry_begin(&r, &e) == 0);
+	for (i = 0; i < ROWS; i++) {
+		char id[16];
+
+		snprintf(id, sizeof(id), "u%d", i);
+		put_usage(&r, id, "p", 100, 200);
+	}
+	CHECK(registry_end(&r, 0, &e) == 0);
+	CHECK(registry_egress_put(&r, &out, &e) == 0);
+	CHECK(registry_egress_sums(&r, &f, count_sum, &n, &e) == 0 && n == 1);
+	CHECK(sqlite3_stmt_status(r.st[ST_EGRESS_SUM],
+				  SQLITE_STMTSTATUS_VM_STEP, 0) < STEPS);
+	registry_close(&r);
+}
+
 static void test_usage(void)
 {
 	struct usage_filter f = { "", "", 0, 1ULL << 50, 10 };
@@ -922,6 +957,7 @@ int main(void)
 	test_crash();
 	test_wal_shrinks_after_a_checkpoint();
 	test_usage_of_a_family();
+	test_egress_sums_do_not_grow_with_usage();
 	test_speed();
 	test_pool();
 	test_newer();
