@@ -37,7 +37,12 @@ static int open_master(uid_t uid, struct err *e)
 	setfsuid(uid);
 	fd = (int)syscall(SYS_openat2, AT_FDCWD, "/dev/pts/ptmx", &how,
 			  sizeof(how));
-	if (fd < 0)
+	/* The sandbox's /dev/pts has a maximum. */
+	if (fd < 0 && errno == ENOSPC)
+		err_set(e, EMFILE,
+			"all terminals of this sandbox are in use: close one, "
+			"or start the command without a terminal");
+	else if (fd < 0)
 		err_sys(e, "open a terminal (/dev/pts/ptmx)");
 	/* A change of ids may have made us dumpable again. */
 	if ((setreuid((uid_t)-1, (uid_t)-1) < 0 ||

@@ -82,6 +82,7 @@ struct api {
 	struct pools pools;
 	struct admission admission;
 	struct boxes boxes;
+	struct list accounts[ACCOUNT_BUCKETS];
 	struct ends ends;
 	struct ledger ledger;
 	struct list views;        /* view_job.h: those at work */

@@ -47,6 +47,7 @@ void boxes_init(struct api *a)
 
 	list_init(&b->all);
 	list_init(&b->spares);
+	accounts_init(a);
 	for (i = 0; i < BOX_BUCKETS; i++) {
 		list_init(&b->ids[i]);
 		list_init(&b->names[i]);
@@ -68,6 +69,7 @@ struct sandbox *box_new(struct api *a, const char *id, const char *project,
 	list_init(&s->waiters);
 	list_init(&s->takes);
 	restart_init(&s->restart);
+	box_set_account(s, s->id);
 	agent_init(&s->agent);
 	pause_init(s);
 	box_touch(s);

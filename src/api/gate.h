@@ -37,6 +37,7 @@ struct api;
 struct box_gate;
 struct gate_link;
 struct identity;
+struct account;
 struct sandbox;
 struct spec;
 
@@ -115,6 +116,8 @@ int gate_box_up(struct sandbox *s, struct gate_up *u, gate_up_fn *fn);
 void gate_up_cancel(struct gate_up *u);
 /* Its processes are gone, for now (`ended` false) or for good. */
 void gate_box_down(struct sandbox *s, bool ended);
+/* The last of a family is gone: nobody draws on its counters any more. */
+void gate_account_gone(const struct account *x);
 /* It was found again after a restart of ours, or was woken. */
 void gate_box_found(struct sandbox *s);
 /* Variables of its processes: placeholders and false credentials. A new

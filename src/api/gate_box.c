@@ -225,6 +225,7 @@ static void send_box(struct box_gate *g, uint32_t which, int *fds, int n_fds)
 			      .id = s->id,
 			      .project = s->project,
 			      .name = s->spec.name,
+			      .account = s->account->id,
 			      .flags = s->spec.observe ? GATE_OBSERVE : 0,
 			      .fds = which,
 			      .ask_ms = s->api->conf.ask_timeout_ms };
@@ -324,7 +325,9 @@ void gate_box_have(struct gate_link *l, const char *id)
 	if (s && s->gate && s->gate->link == l)
 		s->gate->has = true;
 	else
-		gate_forget(l, id, !s || !spec_has_door(&s->spec));
+		gate_forget(l, id,
+			    (!s || !spec_has_door(&s->spec)) &&
+				    !account_is_needed(l->api, id));
 }
 
 /* It came back to a door that was told only now that it had left. */
@@ -453,13 +456,32 @@ static void gate_free(struct deferred *d)
 	free(g);
 }
 
+void gate_account_gone(const struct account *x)
+{
+	struct gate_link *l =
+		gate_link_find(x->api, door_of(x->api, x->project));
+
+	/* A door that starts later asks about counters that it finds. */
+	if (l)
+		gate_forget(l, x->id, true);
+}
+
+/* May the gate forget what it has counted? Not while others draw on it. */
+static bool counters_end(struct sandbox *s)
+{
+	if (!account_is_needed(s->api, s->id))
+		return true;
+	s->account->kept = true;
+	return false;
+}
+
 void gate_box_down(struct sandbox *s, bool ended)
 {
 	struct box_gate *g = s->gate;
 	struct err e = { 0 };
 
 	/* One that is suspended has counters, and nothing else. */
-	if (!g && ended && spec_has_door(&s->spec))
+	if (!g && ended && spec_has_door(&s->spec) && counters_end(s))
 		gate_forget(gate_link_get(s->api, door_of(s->api, s->project)),
 			    s->id, true);
 	if (!g)
@@ -467,7 +489,7 @@ void gate_box_down(struct sandbox *s, bool ended)
 	s->gate = NULL;
 	if (ended)
 		egress_leave(&g->link->ends, s);
-	gate_forget(g->link, s->id, ended);
+	gate_forget(g->link, s->id, ended && counters_end(s));
 	list_del(&g->node);
 	warden_cancel(&g->call);
 	gate_cancel(&g->sync);

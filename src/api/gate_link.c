@@ -365,7 +365,8 @@ static void take_use(struct gate_link *l, const struct gate_msg *m)
 /* Counters of a sandbox that ended while one of us was away. */
 static void take_kept(struct gate_link *l, const struct gate_msg *m)
 {
-	if (l->api->reconciled && !box_by_id(l->api, m->id))
+	if (l->api->reconciled && !box_by_id(l->api, m->id) &&
+	    !account_is_needed(l->api, m->id))
 		send_gone(l, m->id, true);
 }
 

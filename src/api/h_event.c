@@ -154,7 +154,11 @@ static void h_log_head(struct api *a, struct http_conn *c,
 	struct err e = { 0 };
 	json_t *j = head_json(a, &e);
 
-	(void)call;
+	/* Paths of the host are for those who see all of it. */
+	if (j && *call->who.project == '\0')
+		json_object_set_new(
+			j, "directory",
+			json_sprintf("%s/audit", a->conf.state_dir));
 	if (j)
 		reply_json(a, c, 200, j);
 	else

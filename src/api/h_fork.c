@@ -33,6 +33,8 @@ struct fork {
 	char parent[ID_CAP]; /* the sandbox, or that of the snapshot */
 	struct spec spec;    /* of all of them, without a name */
 	char name[NAME_CAP];
+	char account[ID_CAP]; /* that they draw on; "": each its own */
+	bool timed;           /* the request says how long they live */
 	struct snapshot_take take;
 	struct snapshot *from; /* held */
 	struct replay replay;
@@ -211,6 +213,16 @@ static void on_ready(void *arg, struct sandbox *s, const struct err *why)
 
 /* --- making them --- */
 
+/* The budgets of a family are spent together. */
+static void inherit(const struct fork *f, struct sandbox *s)
+{
+	const struct sandbox *from = box_by_id(f->api, f->parent);
+
+	box_set_account(s, f->account);
+	if (from && !f->timed)
+		lifetime_inherit(s, from);
+}
+
 static int make_one(struct fork *f, unsigned i, struct err *e)
 {
 	AUTO(spec_done) struct spec spec = { 0 };
@@ -227,6 +239,8 @@ static int make_one(struct fork *f, unsigned i, struct err *e)
 	c->fork = f;
 	memcpy(c->id, s->id, sizeof(c->id));
 	f->n_made++;
+	if (*f->account)
+		inherit(f, s);
 	/* The disk of a persistent one changes under its name: it is where
 	 * they start, and no ancestor that can be looked at later. */
 	if (strcmp(f->from->id, f->parent) == 0)
@@ -268,6 +282,7 @@ static int use_sandbox(struct fork *f, const struct sandbox *s, struct err *e)
 {
 	memcpy(f->parent, s->id, sizeof(f->parent));
 	memcpy(f->project, s->project, sizeof(f->project));
+	memcpy(f->account, s->account->id, sizeof(f->account));
 	spec_copy(&f->spec, &s->spec);
 	*f->spec.name = '\0';
 	if (s->state != BOX_SUSPENDED)
@@ -283,9 +298,31 @@ static int use_snapshot(struct fork *f, struct snapshot *snap, struct err *e)
 {
 	memcpy(f->parent, snap->sandbox, sizeof(f->parent));
 	memcpy(f->project, snap->project, sizeof(f->project));
+	snprintf(f->account, sizeof(f->account), "%s",
+		 snap->account ? snap->account->id : snap->sandbox);
 	f->from = snap;
 	snapshot_hold(snap);
 	return snapshot_spec(snap, &f->spec, e);
+}
+
+/* Budgets of its own are an operator's to give. */
+static int take_account(struct fork *f, const json_t *j, struct err *e)
+{
+	const json_t *own = json_object_get(j, "own_budget");
+
+	if (own && !json_is_boolean(own))
+		return err_set(e, EINVAL, "own_budget: not true or false");
+	if (!json_is_true(own))
+		return 0;
+	if (GUARD(SCOPE) && f->who.scope < SCOPE_POLICY)
+		return err_set(e, EPERM,
+			       "own_budget: the scope of this key is '%s', "
+			       "'%s' is needed to give a fork budgets of its "
+			       "own",
+			       scope_word(f->who.scope),
+			       scope_word(SCOPE_POLICY));
+	*f->account = '\0';
+	return 0;
 }
 
 static int take_words(struct fork *f, json_t *j, struct err *e)
@@ -306,6 +343,7 @@ static int take_words(struct fork *f, json_t *j, struct err *e)
 			e, EINVAL,
 			"spec: a fork has the image and the tier of what "
 			"it is of, and its name is 'name'");
+	f->timed = json_object_get(spec, "timeout") != NULL;
 	had = json_incref(f->spec.canaries);
 	if (spec)
 		r = spec_from_json(&f->spec, spec, e);
@@ -325,8 +363,8 @@ static int take_words(struct fork *f, json_t *j, struct err *e)
 
 static int check_keys(const json_t *j, unsigned *n, struct err *e)
 {
-	static const char *const known[] = { "count", "name", "labels",
-					     "spec" };
+	static const char *const known[] = { "count", "name", "labels", "spec",
+					     "own_budget" };
 	const json_t *count = json_object_get(j, "count");
 	const char *key;
 	json_t *v;
@@ -380,7 +418,8 @@ static int begin(struct fork *f, json_t *j, struct err *e)
 		return -e->code;
 	err_clear(e);
 	r = s ? use_sandbox(f, s, e) : use_snapshot(f, snap, e);
-	if (r < 0 || take_words(f, j, e) < 0 || check_names(f, e) < 0)
+	if (r < 0 || take_words(f, j, e) < 0 || take_account(f, j, e) < 0 ||
+	    check_names(f, e) < 0)
 		return -e->code;
 	if (r == 1)
 		return snapshot_take(&f->take, s, &ask, on_taken, e);

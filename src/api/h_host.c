@@ -147,7 +147,8 @@ const struct route host_routes[] = {
 	{ "POST", "/v1/backup", h_backup, SCOPE_ADMIN,
 	  ROUTE_ALONE | ROUTE_OPERATOR, "A copy of the registry, for a backup",
 	  NULL, NULL, "application/vnd.sqlite3", 200 },
-	{ "GET", "/metrics", h_metrics, SCOPE_READ, ROUTE_ALONE,
-	  "Figures for Prometheus", NULL, NULL, "text/plain", 200 },
+	{ "GET", "/metrics", h_metrics, SCOPE_READ,
+	  ROUTE_ALONE | ROUTE_OPERATOR, "Figures for Prometheus", NULL, NULL,
+	  "text/plain", 200 },
 	{ 0 },
 };

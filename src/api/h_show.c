@@ -38,6 +38,8 @@ static json_t *box_head(const struct sandbox *s)
 		json_object_set_new(j, "paused", pause_json(s));
 	if (*s->parent)
 		json_object_set_new(j, "parent", json_string(s->parent));
+	if (strcmp(s->account->id, s->id) != 0)
+		json_object_set_new(j, "account", json_string(s->account->id));
 	if (*s->base)
 		json_object_set_new(j, "base", json_string(s->base));
 	if (s->gate)

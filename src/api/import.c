@@ -172,6 +172,32 @@ static size_t line_max(const struct buf *line)
 		       : WORKER_LINE_MAX;
 }
 
+/* The worker ends with its warden: then it is not the image's fault. */
+static void on_why(struct warden_call *c, const struct warden_rep *rep,
+		   int fds[FD_PASS_MAX])
+{
+	struct import *i = container_of(c, struct import, call);
+	struct err e = rep->err;
+
+	(void)fds;
+	if (e.code == 0 && i->round != i->api->reconcile.round)
+		err_set(&e, WARDEN_AWAY,
+			"the warden was restarted while the image was made: "
+			"try again");
+	if (e.code)
+		fail(i, &e);
+	else
+		fail_image(i, "the archive could not be unpacked");
+}
+
+/* The end of the worker may be heard of before that of the warden. */
+static void ask_why(struct import *i)
+{
+	io_close(&i->api->loop, &i->words);
+	warden_req_id(&i->call, WARDEN_HOST, "");
+	warden_ask(&i->api->warden, &i->call, on_why);
+}
+
 static void on_words(struct io *io, uint32_t events)
 {
 	struct import *i = container_of(io, struct import, words);
@@ -184,7 +210,7 @@ static void on_words(struct io *io, uint32_t events)
 		if (i->unpacked) /* it has ended, as it should */
 			io_close(&i->api->loop, io);
 		else
-			fail_image(i, "the archive could not be unpacked");
+			ask_why(i);
 		return;
 	}
 	while (buf_len(&i->line) > 0) {
@@ -266,6 +292,7 @@ static void on_import(struct warden_call *c, const struct warden_rep *rep,
 		if (r < 0)
 			err_set(&e, -r, "watch the worker: %s", strerror(-r));
 	}
+	i->round = i->api->reconcile.round;
 	if (e.code)
 		fail(i, &e);
 	else

@@ -50,6 +50,7 @@ struct import {
 	bool fed;      /* there is no more to feed */
 	bool unpacked; /* the worker has said "done" */
 	bool open;
+	uint64_t round; /* of the reconciliation that it began in */
 };
 
 /* May an image of this name be made now? */

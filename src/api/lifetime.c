@@ -181,11 +181,33 @@ void lifetime_start(struct sandbox *s)
 	timer_set(&s->api->loop, &s->deadline, s->spec.timeout_ms, on_deadline);
 }
 
+static void cap_deadline(struct sandbox *s)
+{
+	uint64_t now = clock_boot_ms(), at = s->heir_boot_ms;
+
+	if (at == 0 || outlives(s) || s->deadline_boot_ms <= at)
+		return;
+	s->deadline_wall_ms = s->heir_wall_ms;
+	s->deadline_boot_ms = at;
+	timer_set(&s->api->loop, &s->deadline, at > now ? at - now : 0,
+		  on_deadline);
+}
+
+void lifetime_inherit(struct sandbox *s, const struct sandbox *from)
+{
+	if (outlives(from))
+		return;
+	s->heir_boot_ms = from->deadline_boot_ms;
+	s->heir_wall_ms = from->deadline_wall_ms;
+	cap_deadline(s);
+}
+
 void lifetime_ready(struct sandbox *s)
 {
 	if (!spec_is_vm(&s->spec))
 		return;
 	lifetime_start(s);
+	cap_deadline(s);
 	save(s);
 }
 
@@ -236,7 +258,7 @@ static void note_activity(struct sandbox *s)
 static bool budget_used(const struct sandbox *s)
 {
 	return s->spec.cpu_budget_ms > 0 &&
-	       s->meter.last.cpu_us / 1000 >= s->spec.cpu_budget_ms;
+	       s->account->cpu_us / 1000 >= s->spec.cpu_budget_ms;
 }
 
 static void idle(struct sandbox *s)
@@ -255,8 +277,11 @@ void lifetime_check(struct sandbox *s)
 	if (s->state != BOX_RUNNING)
 		return;
 	if (budget_used(s)) {
-		box_reason(s, "cpu budget of %.10g s used",
-			   (double)s->spec.cpu_budget_ms / 1000);
+		box_reason(s, "cpu budget of %.10g s used%s%s%s",
+			   (double)s->spec.cpu_budget_ms / 1000,
+			   account_is_shared(s) ? " by sandbox " : "",
+			   account_is_shared(s) ? s->account->id : "",
+			   account_is_shared(s) ? " and its forks" : "");
 		box_over(s, "cpu-budget");
 	} else if (s->spec.idle_ms > 0 && !s->restart.busy &&
 		   box_idle_ms(s) >= s->spec.idle_ms) {
@@ -269,11 +294,11 @@ static uint64_t less(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
-/* A budget cannot be used faster than the processors allow. */
+/* A budget cannot be used faster than the processors allow all who share it. */
 uint64_t lifetime_wait_ms(const struct sandbox *s)
 {
 	const struct spec *spec = &s->spec;
-	uint64_t used_ms = s->meter.last.cpu_us / 1000, idle = box_idle_ms(s);
+	uint64_t used_ms = s->account->cpu_us / 1000, idle = box_idle_ms(s);
 	uint64_t wait = LOOK_MAX_MS;
 
 	if (s->state == BOX_PAUSED)
@@ -282,7 +307,8 @@ uint64_t lifetime_wait_ms(const struct sandbox *s)
 			       : LOOK_PAUSED_MS;
 	if (spec->cpu_budget_ms > used_ms)
 		wait = less(wait, (spec->cpu_budget_ms - used_ms) * 1000 /
-					  spec->cpus_milli);
+					  spec->cpus_milli /
+					  s->account->n_boxes);
 	if (spec->idle_ms > 0) {
 		wait = less(wait, spec->idle_ms / IDLE_LOOKS);
 		if (idle < spec->idle_ms)

@@ -25,6 +25,9 @@ void box_give_up(struct sandbox *s, const char *limit);
  * another, from when it is ready. */
 void lifetime_start(struct sandbox *s);
 void lifetime_ready(struct sandbox *s);
+/* A fork has no more time than what it was forked of had left, if that ends
+ * with its time. */
+void lifetime_inherit(struct sandbox *s, const struct sandbox *from);
 /* Its spec says something else: about the time itself, or what comes then. */
 void lifetime_changed(struct sandbox *s, bool timeout);
 /*

@@ -1,6 +1,7 @@
 #include "api/reply.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -82,12 +83,27 @@ int reply_status(int code, const char **word)
 	return 500;
 }
 
+/* A limit of the kernel: its own text does not say which one to raise. */
+static const char *kernel_limit(const struct err *e)
+{
+	if ((e->code != EMFILE && e->code != ENFILE) ||
+	    !strstr(e->msg, strerror(e->code)))
+		return "";
+	return e->code == EMFILE
+		       ? " (the limit of descriptors of a role: raise "
+			 "LimitNOFILE of the service, or `ulimit -n`)"
+		       : " (the limit of open files of the host: raise "
+			 "fs.file-max)";
+}
+
 void reply_err(struct api *a, struct http_conn *c, const struct err *e)
 {
+	char msg[sizeof(e->msg) + 128];
 	const char *word;
 	int status = reply_status(e->code, &word);
 
-	reply_error(a, c, status, word, e->msg);
+	snprintf(msg, sizeof(msg), "%s%s", e->msg, kernel_limit(e));
+	reply_error(a, c, status, word, msg);
 }
 
 void reply_json(struct api *a, struct http_conn *c, int status, json_t *j)

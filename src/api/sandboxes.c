@@ -44,6 +44,8 @@ static void box_free(struct deferred *d)
 
 	box_drop_spec(s);
 	agent_done(&s->agent);
+	s->account->n_boxes--;
+	account_release(s->account);
 	free(s->samples);
 	free(s);
 }
@@ -170,6 +172,7 @@ int launch_code(int code)
 	case EAGAIN:
 	case ENOMEM:
 	case EMFILE:
+	case ENFILE:
 	case WARDEN_AWAY:
 		return code;
 	case ENOTDIR: /* where a volume was to be */
@@ -452,6 +455,7 @@ static struct sandbox_row row_of(const struct sandbox *s, const char *spec)
 		.disk = s->disk,
 		.base = s->base,
 		.parent = s->parent,
+		.account = s->account->id,
 	};
 }
 
@@ -700,6 +704,8 @@ static int load_row(void *arg, const struct sandbox_row *row)
 	s->deadline_boot_ms = row->deadline_boot_ms;
 	s->deadline_wall_ms = row->deadline_wall_ms;
 	snprintf(s->parent, sizeof(s->parent), "%s", row->parent);
+	if (id_valid(row->account))
+		box_set_account(s, row->account);
 	if (snapshot_by_id(a, row->base))
 		box_set_base(s, row->base);
 	load_state(s, row);

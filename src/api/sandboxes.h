@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "api/account.h"
 #include "api/admission.h"
 #include "api/agent_link.h"
 #include "api/box_waiter.h"
@@ -58,9 +59,10 @@ struct sandbox {
 	/* Snapshots, or "": what it started from (box_set_base()), and what
 	 * its disk is or is about to be (box_set_disk()). */
 	char base[ID_CAP], disk[ID_CAP];
-	char parent[ID_CAP]; /* sandbox whose fork it is, or "" */
-	struct spec spec;    /* spec.image: as it was asked for */
-	char *shown_spec;    /* as text, once it was asked for; or NULL */
+	char parent[ID_CAP];     /* sandbox whose fork it is, or "" */
+	struct account *account; /* that its budgets are counted in */
+	struct spec spec;        /* spec.image: as it was asked for */
+	char *shown_spec;        /* as text, once it was asked for; or NULL */
 	enum box_state state;
 	bool spare;              /* waits for a create; nobody sees it */
 	bool transient;          /* of a run: no row, gone with its client */
@@ -71,6 +73,7 @@ struct sandbox {
 	bool ended;              /* the warden said so while it was launching */
 	char reason[REASON_CAP]; /* why it ends; "" until it is to */
 	uint64_t created_ms, deadline_boot_ms, deadline_wall_ms;
+	uint64_t heir_boot_ms, heir_wall_ms; /* lifetime_inherit(); 0: none */
 	uint64_t asked_us;
 	uint64_t seen;         /* last reconciliation that found it */
 	uint64_t active_ms;    /* box_touch(); boot time */

@@ -188,6 +188,9 @@ const struct schema schemas[] = {
 		  { "created_at", "time", NULL },
 		  { "expires_at?", "time?", NULL },
 		  { "parent?", "string", "the sandbox whose fork it is" },
+		  { "account?", "string",
+		    "the sandbox that it and its relatives share budgets "
+		    "with; absent: it began the family" },
 		  { "base?", "string", "the snapshot that it started from" },
 		  { "spec?", "Spec", NULL },
 		  { "paused?", "Pause", "of one that is paused" },
@@ -242,6 +245,9 @@ const struct schema schemas[] = {
 		    "of the only one; NAME-1, NAME-2... of several" },
 		  { "labels?", "strings", "added to those of the original" },
 		  { "spec?", "Spec", "what is different from the original's" },
+		  { "own_budget?", "boolean",
+		    "budgets and time of their own instead of those of the "
+		    "original's family; needs the scope policy" },
 		  { 0 } } },
 	{ "Forks", "The forks",
 	  FIELDS{ { "sandboxes", "Sandbox[]", NULL }, { 0 } } },
@@ -502,6 +508,8 @@ const struct schema schemas[] = {
 		  { "hash", "string", "SHA-256 over it and all before it" },
 		  { "signature", "string", "ed25519" },
 		  { "public_key", "string", NULL },
+		  { "directory?", "string",
+		    "where the log is; not for keys of one project" },
 		  { "entry", "string", "as the log has it" },
 		  { 0 } } },
 	{ "ProcessRequest", "A process to start",

@@ -152,6 +152,8 @@ void snapshot_describe(struct snapshot *snap, const struct sandbox *s)
 	memcpy(snap->sandbox, s->id, sizeof(snap->sandbox));
 	memcpy(snap->image_id, s->image_id, sizeof(snap->image_id));
 	snprintf(snap->image, sizeof(snap->image), "%s", s->spec.image);
+	account_release(snap->account);
+	snap->account = account_hold(s->api, s->account->id, s->project);
 	free(snap->spec);
 	snap->spec = box_spec_text(s);
 	snap->created_ms = clock_wall_ms();

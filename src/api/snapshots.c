@@ -197,6 +197,7 @@ int snapshot_save(struct snapshot *snap, struct err *e)
 		.kind = kind_names[snap->kind],
 		.sandbox = snap->sandbox,
 		.base = snap->base,
+		.account = snap->account ? snap->account->id : "",
 		.image_id = snap->image_id,
 		.image = snap->image,
 		.spec = snap->spec ? snap->spec : "{}",
@@ -268,6 +269,11 @@ static int load_row(void *arg, const struct snapshot_row *row)
 	snprintf(snap->base, sizeof(snap->base), "%s", row->base);
 	snprintf(snap->image_id, sizeof(snap->image_id), "%s", row->image_id);
 	snprintf(snap->image, sizeof(snap->image), "%s", row->image);
+	snap->account = account_hold(
+		a, id_valid(row->account) ? row->account : row->sandbox,
+		row->project);
+	/* Its sandbox may have ended before this process began. */
+	snap->account->kept = true;
 	snap->spec = xstrdup(row->spec);
 	snap->bytes = row->bytes;
 	snap->pause_us = row->pause_us;
@@ -302,6 +308,7 @@ static void snapshot_free(struct deferred *d)
 {
 	struct snapshot *snap = container_of(d, struct snapshot, gone);
 
+	account_release(snap->account);
 	free(snap->spec);
 	free(snap);
 }

@@ -19,6 +19,7 @@
 #include "base/loop.h"
 #include "base/str.h"
 
+struct account;
 struct api;
 struct sandbox;
 struct snapshot;
@@ -55,6 +56,7 @@ struct snapshot {
 	char project[NAME_CAP];
 	char name[NAME_CAP]; /* "": none */
 	char sandbox[ID_CAP];
+	struct account *account; /* of its sandbox, for its forks; or NULL */
 	char base[ID_CAP]; /* what its sandbox started from; "": the image */
 	char image_id[ID_CAP], image[64];
 	char *spec; /* of its sandbox, at that time; JSON, owned */

@@ -22,7 +22,7 @@ enum {
 /* A sandbox that is gone, on its way into the ledger. */
 struct closed {
 	struct list node;
-	char id[ID_CAP], project[NAME_CAP];
+	char id[ID_CAP], project[NAME_CAP], account[ID_CAP];
 	struct usage_row row;
 };
 
@@ -39,6 +39,7 @@ static struct usage_row row_of(const struct sandbox *s)
 		.output_bytes = s->output_bytes,
 		.started_ms = s->created_ms,
 		.updated_ms = clock_wall_ms(),
+		.account = s->account->id,
 	};
 }
 
@@ -150,8 +151,9 @@ static void add_to(uint64_t *sum, uint64_t v)
 }
 
 /* What was used up to now, as if it had been so since the last time. */
-static void add_up(struct meter *m, const struct sandbox_use *u)
+static void add_up(struct sandbox *s, const struct sandbox_use *u)
 {
+	struct meter *m = &s->meter;
 	uint64_t now = clock_boot_ms(), passed = now - m->at_ms;
 	uint64_t cpu_us;
 
@@ -163,6 +165,7 @@ static void add_up(struct meter *m, const struct sandbox_use *u)
 		cpu_us = m->last.cpu_us;
 	add_to(&m->mem_byte_s, byte_seconds(u->mem_bytes, passed));
 	add_to(&m->disk_byte_s, byte_seconds(u->disk_bytes, passed));
+	s->account->cpu_us += cpu_us - m->last.cpu_us;
 	m->last = *u;
 	m->last.cpu_us = cpu_us;
 	m->at_ms = now;
@@ -173,7 +176,7 @@ void meter_add(struct sandbox *s, const struct sandbox_use *u)
 {
 	if (s->meter.at_ms == 0 || s->meter.stopped)
 		return;
-	add_up(&s->meter, u);
+	add_up(s, u);
 	samples_note(s);
 	flush_in(s->api, FLUSH_MS);
 	lifetime_check(s);
@@ -236,6 +239,7 @@ void meter_start(struct sandbox *s)
 	uint64_t wait = lifetime_wait_ms(s);
 
 	count_disk(&s->meter);
+	s->account->counted = true;
 	s->meter.stopped = false;
 	s->meter.at_ms = clock_boot_ms();
 	s->meter.dirty = true;
@@ -261,6 +265,7 @@ void meter_resume(struct sandbox *s)
 		s->output_bytes = row.output_bytes;
 		away = wall > row.updated_ms ? wall - row.updated_ms : 0;
 	}
+	account_resume(s->account);
 	meter_start(s);
 	m->at_ms -= away < m->at_ms ? away : 0;
 	/* A budget may have been used up while nobody looked. */
@@ -279,7 +284,7 @@ void meter_stop(struct sandbox *s, const struct sandbox_use *last)
 		struct sandbox_use u = *last;
 
 		u.disk_bytes = m->last.disk_bytes;
-		add_up(m, &u);
+		add_up(s, &u);
 		flush_in(s->api, FLUSH_ENDED_MS);
 	}
 	m->before_us = m->last.cpu_us;
@@ -306,7 +311,7 @@ void meter_end(struct sandbox *s, const struct sandbox_use *last)
 		struct sandbox_use u = *last;
 
 		u.disk_bytes = m->last.disk_bytes;
-		add_up(m, &u);
+		add_up(s, &u);
 	}
 	count_disk(m);
 	m->at_ms = 0;
@@ -319,6 +324,8 @@ void meter_end(struct sandbox *s, const struct sandbox_use *last)
 	c->row = row_of(s);
 	c->row.sandbox = c->id;
 	c->row.project = c->project;
+	memcpy(c->account, s->account->id, ID_CAP);
+	c->row.account = c->account;
 	c->row.ended_ms = c->row.updated_ms;
 	list_add(&a->ledger.ended, &c->node);
 	a->ledger.n_ended++;

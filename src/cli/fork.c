@@ -8,7 +8,7 @@
 
 /* Labels are added to those of the original; the rest of a spec replaces. */
 static json_t *request(struct cli *cli, const struct spec_opts *s,
-		       const char *name, uint64_t count)
+		       const char *name, uint64_t count, bool own)
 {
 	AUTO(buf_done) struct buf text = { 0 };
 	json_t *spec, *labels, *j;
@@ -20,6 +20,8 @@ static json_t *request(struct cli *cli, const struct spec_opts *s,
 	j = json_pack("{s:I, s:o}", "count", (json_int_t)count, "spec", spec);
 	if (labels)
 		json_object_set_new(j, "labels", labels);
+	if (own)
+		json_object_set_new(j, "own_budget", json_true());
 	if (name)
 		json_object_set_new(j, "name", json_string(name));
 	return j;
@@ -43,11 +45,14 @@ int verb_fork(struct cli *cli, int argc, char **argv)
 	static struct spec_opts s;
 	const char *name = NULL;
 	uint64_t count = 1;
-	bool json = false;
+	bool json = false, own = false;
 	const struct opt more[] = {
 		{ "count", 0, OPT_NUMBER, &count, "N", "how many: 1 to 100" },
 		{ "name", 0, OPT_TEXT, &name, "NAME",
 		  "its name; of several NAME-1, NAME-2..." },
+		{ "own-budget", 0, OPT_FLAG, &own, NULL,
+		  "give the fork its own budgets and time instead of its "
+		  "family's" },
 		{ "json", 0, OPT_FLAG, &json, NULL,
 		  "print the sandboxes, not only their ids" },
 		OPT_HELP(cli),
@@ -62,7 +67,7 @@ int verb_fork(struct cli *cli, int argc, char **argv)
 	       sizeof(more));
 	if (cli_operands(cli, table, argc, argv) != 1)
 		cli_usage_error(cli, "which sandbox or snapshot? (one)");
-	j = ask(cli, argv[1], request(cli, &s, name, count));
+	j = ask(cli, argv[1], request(cli, &s, name, count, own));
 	list = json_object_get(j, "sandboxes");
 	if (json)
 		print_json(list);

@@ -91,6 +91,36 @@ static int log_head(struct cli *cli, int argc, char **argv)
 	return 0;
 }
 
+/*
+ * A socket names an instance whose directory only its daemon knows. Without a
+ * daemon the configuration that the caller named is as good.
+ */
+static void audit_dir(struct cli *cli, const struct conf *c, char *out,
+		      size_t cap)
+{
+	char why[MESSAGE_CAP];
+	struct http_client daemon;
+	const char *path;
+	bool runs;
+	json_t *j;
+
+	snprintf(out, cap, "%s/audit", c->state_dir);
+	if (!cli->socket)
+		return;
+	runs = server_try(cli, &daemon, why);
+	http_client_done(&daemon);
+	if (!runs && cli->conf_path)
+		return;
+	j = server_get(cli, "GET", "/v1/log/head", NULL);
+	path = json_string_value(json_object_get(j, "directory"));
+	if (!path || snprintf(out, cap, "%s", path) >= (int)cap)
+		fail(cli,
+		     "the daemon at %s does not tell where its log is: give "
+		     "the DIRECTORY",
+		     cli->socket);
+	json_decref(j);
+}
+
 /* The scribe's program does it, which alone knows how: no daemon is needed. */
 static int log_verify(struct cli *cli, int argc, char **argv)
 {
@@ -117,7 +147,8 @@ static int log_verify(struct cli *cli, int argc, char **argv)
 	cli_conf(cli, &c);
 	snprintf(program, sizeof(program), "%s/" PRODUCT "-scribe",
 		 c.libexec_dir);
-	snprintf(dir, sizeof(dir), "%s/audit", c.state_dir);
+	if (n == 0)
+		audit_dir(cli, &c, dir, sizeof(dir));
 	args[at++] = program;
 	args[at++] = "--verify";
 	args[at++] = n == 1 ? argv[1] : dir;
@@ -151,7 +182,7 @@ const struct verb log_verbs[] = {
 		   "place are printed), with 2 when it cannot be read: root "
 		   "and members of the group\n"
 		   "of the log's user may. Without DIRECTORY it is this "
-		   "host's; a copy of the\n"
+		   "host's (with CARREL_SOCKET\nthat daemon's); a copy of the "
 		   "directory works as well. Whoever can write to the log can "
 		   "also replace key.pub:\n"
 		   "keep that key, and heads (`log head`), somewhere else.",

@@ -342,6 +342,20 @@ static void go_background(const struct conf *c)
 		die("detach: %s", strerror(errno));
 }
 
+/* As the systemd unit does: on a host without memory the kernel kills the
+ * sandboxes' processes first. Those set their own. */
+static void stay_alive(void)
+{
+	static const char path[] = "/proc/self/oom_score_adj";
+	static const char score[] = "-900";
+	AUTO_CLOSE int fd = open(path, O_WRONLY | O_CLOEXEC);
+
+	if (fd < 0 || write(fd, score, strlen(score)) < 0)
+		log_warn("set %s to %s: %s, so the kernel may kill a role when "
+			 "memory is short",
+			 path, score, strerror(errno));
+}
+
 int main(int argc, char **argv)
 {
 	const char *conf_path = NULL;
@@ -375,8 +389,10 @@ int main(int argc, char **argv)
 			 c.retired);
 	check_host();
 	umask(022);
-	if (background)
+	if (background) {
 		go_background(&c);
+		stay_alive();
+	}
 	lock_run_dir(&c);
 	if (own_take(&c, &e) < 0)
 		die("%s", e.msg);

@@ -8,6 +8,7 @@
 #include "base/auto.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "gate/account.h"
 #include "gate/budget.h"
 #include "gate/door.h"
 #include "gate/flow.h"
@@ -19,20 +20,20 @@
 
 enum { USE_MS = 1000 };
 
-static struct list *bucket(struct gate *g, const char *id)
+struct list *gate_bucket(struct list *table, const char *id)
 {
 	uint32_t h = 2166136261;
 
 	for (; *id; id++)
 		h = (h ^ (unsigned char)*id) * 16777619;
-	return &g->boxes[h % GATE_BUCKETS];
+	return &table[h % GATE_BUCKETS];
 }
 
 struct box *box_find(struct gate *g, const char *id)
 {
 	struct list *n, *next;
 
-	list_each (n, next, bucket(g, id)) {
+	list_each (n, next, gate_bucket(g->boxes, id)) {
 		struct box *b = container_of(n, struct box, node);
 
 		if (strcmp(b->id, id) == 0)
@@ -139,7 +140,7 @@ static void listen_if_ready(struct box *b)
 	size_t i;
 	int r;
 
-	b->listens = b->project->ready && b->state;
+	b->listens = b->project->ready && b->state && b->account->state;
 	if (!b->listens)
 		return;
 	for (i = 0; i < ARRAY_LEN(sockets); i++) {
@@ -272,8 +273,11 @@ static struct box *box_new(struct gate *g, const struct gate_msg *m)
 		socket_at(b, i)->fd = -1;
 	b->link_fd = -1;
 	list_init(&b->flows);
-	list_add(bucket(g, b->id), &b->node);
-	keeper_ask(g, WITHIN_STATE, b->id);
+	list_add(gate_bucket(g->boxes, b->id), &b->node);
+	account_join(b, m->account);
+	/* The account's answer serves both if it has this id. */
+	if (strcmp(m->account, b->id) != 0 || b->account->state)
+		keeper_ask(g, WITHIN_STATE, b->id);
 	return b;
 }
 
@@ -282,7 +286,8 @@ int box_apply(struct gate *g, const struct gate_msg *m, int *fds)
 	struct box *b = box_find(g, m->id);
 
 	if (!project_is_ours(g, m->project) || check_fds(m, fds) < 0 ||
-	    (b && strcmp(b->project->name, m->project) != 0))
+	    (b && (strcmp(b->project->name, m->project) != 0 ||
+		   strcmp(b->account->id, m->account) != 0)))
 		return -EBADMSG;
 	if (!b && m->fds == 0) {
 		log_warn("sandbox %s has no sockets", m->id);
@@ -315,6 +320,15 @@ void box_state_came(struct box *b, int fd)
 	listen_if_ready(b);
 }
 
+void boxes_account_came(struct account *x, int fd)
+{
+	struct list *n, *next;
+
+	account_state_came(x, fd);
+	list_each (n, next, &x->boxes)
+		listen_if_ready(container_of(n, struct box, in_account));
+}
+
 void box_project_changed(struct box *b)
 {
 	flows_review(b);
@@ -329,6 +343,7 @@ static void box_free(struct deferred *d)
 	budget_forget(b);
 	self_forget(b);
 	parts_free(b->parts, b->n_parts);
+	account_leave(b);
 	state_unmap(b->state);
 	sodium_memzero(b, sizeof(*b));
 	free(b);

@@ -4,10 +4,13 @@
  * them must have room. The limits of several policies hold all: of each kind
  * the smallest.
  *
- * Counters are in the sandbox's state, written before what they count leaves.
- * What must not outlive this process (connections that are open, the last
- * second) is beside them. Tokens that a request may use are held until its
- * answer says how many it were; what a killed door held counts as used.
+ * The limits are the sandbox's, the counters are its account's (account.h): a
+ * fork finds spent what its relatives spent. The counters are in the account's
+ * state, written before what they count leaves; beside them `own` counts what
+ * the sandbox alone did. What must not outlive this process (connections that
+ * are open, the last second) is in the account's memory. Tokens that a request
+ * may use are held until its answer says how many it were; what a killed door
+ * held counts as used.
  */
 #include "gate/budget.h"
 
@@ -22,6 +25,7 @@
 #include "base/clock.h"
 #include "base/guards.h"
 #include "base/log.h"
+#include "gate/account.h"
 #include "gate/model.h"
 #include "gate/record.h"
 #include "gate/state.h"
@@ -53,12 +57,7 @@ struct tally {
 	struct host_pattern host; /* of all but the first */
 	struct budget limit;      /* `requests` in `per_ms`, 0: no such */
 	uint64_t requests;        /* in all; 0: no limit */
-	unsigned open;
-	uint64_t rate_ms, in_rate;
-	bool timed;        /* the next one is known */
-	int64_t window_ms; /* start of the window, in time since the boot */
-	unsigned told;     /* bits of enum limit: this is in the log */
-	bool down_spent; /* an answer had no room: there is none for another */
+	unsigned told;            /* bits of enum limit: this is in the log */
 };
 
 struct budgets {
@@ -113,28 +112,60 @@ static void pattern_text(const struct host_pattern *p,
 }
 
 /* Where a host's counters are already; 0: nowhere. */
-static unsigned old_slot(const struct box *b, const char *text)
+static unsigned old_slot(const struct account *a, const char *text)
 {
 	unsigned i;
 
 	for (i = 1; i < STATE_BUDGETS; i++)
-		if (strcmp(b->state->budgets[i].host, text) == 0)
+		if (strcmp(a->state->budgets[i].host, text) == 0)
 			return i;
 	return 0;
 }
 
+/* Does a policy of this sandbox name the host of the slot? */
+static bool names_slot(const struct box *b, unsigned slot)
+{
+	char text[POLICY_HOST_CAP];
+	unsigned i;
+	size_t k;
+
+	for (i = 0; i < b->n_parts; i++)
+		for (k = 0; k < b->parts[i].policy.n_budgets; k++) {
+			pattern_text(&b->parts[i].policy.budgets[k].host, text);
+			if (old_slot(b->account, text) == slot)
+				return true;
+		}
+	return false;
+}
+
+/* No new host takes the slot of one that a member's policies still name. */
+static bool slot_in_use(const struct account *a, unsigned slot)
+{
+	struct list *n, *next;
+
+	if (a->live[slot].open > 0)
+		return true;
+	if (!a->state->budgets[slot].host[0])
+		return false;
+	list_each (n, next, &a->boxes)
+		if (names_slot(container_of(n, struct box, in_account), slot))
+			return true;
+	return false;
+}
+
 /* The slot of a host's counters: the old one, a free one, or the slot of a host
  * that policies no longer name. 0: all slots are in use. */
-static unsigned find_slot(struct budgets *x, struct box *b, const char *text)
+static unsigned find_slot(struct budgets *x, struct account *a,
+			  const char *text)
 {
-	unsigned i, found = old_slot(b, text);
+	unsigned i, found = old_slot(a, text);
 
 	if (found)
 		return found;
 	for (i = 1; i < STATE_BUDGETS; i++) {
-		if (x->v[i].used || x->v[i].open > 0)
+		if (slot_in_use(a, i))
 			continue;
-		if (!b->state->budgets[i].host[0]) {
+		if (!a->state->budgets[i].host[0]) {
 			found = i;
 			break;
 		}
@@ -142,9 +173,10 @@ static unsigned find_slot(struct budgets *x, struct box *b, const char *text)
 			found = i;
 	}
 	if (found) {
-		b->state->budgets[found] = (struct state_budget){ 0 };
-		snprintf(b->state->budgets[found].host, POLICY_HOST_CAP, "%s",
+		a->state->budgets[found] = (struct state_budget){ 0 };
+		snprintf(a->state->budgets[found].host, POLICY_HOST_CAP, "%s",
 			 text);
+		a->live[found] = (struct account_live){ 0 };
 		x->v[found] = (struct tally){ 0 };
 	}
 	return found;
@@ -157,7 +189,7 @@ static void add_host(struct budgets *x, struct box *b,
 	unsigned i;
 
 	pattern_text(&h->host, text);
-	i = find_slot(x, b, text);
+	i = find_slot(x, b->account, text);
 	if (i == 0) {
 		x->too_many = true;
 		return;
@@ -167,33 +199,22 @@ static void add_host(struct budgets *x, struct box *b,
 	merge(&x->v[i], &h->budget);
 }
 
-/* No host that is new takes the place of one that still has a budget. */
-static void keep_old(struct budgets *x, const struct box *b)
+static void settle_held(struct state_budget *t)
 {
-	char text[POLICY_HOST_CAP];
-	unsigned i, slot;
-	size_t k;
-
-	for (i = 0; i < b->n_parts; i++)
-		for (k = 0; k < b->parts[i].policy.n_budgets; k++) {
-			pattern_text(&b->parts[i].policy.budgets[k].host, text);
-			slot = old_slot(b, text);
-			if (slot)
-				x->v[slot].used = true;
-		}
+	t->count.tokens_out += t->tokens_held;
+	t->count.cost_micro += t->cost_held;
+	t->tokens_held = t->cost_held = 0;
 }
 
-static void settle_held(struct box_state *s)
+static void settle_account(struct account *a)
 {
 	unsigned i;
 
-	for (i = 0; i < STATE_BUDGETS; i++) {
-		struct state_budget *t = &s->budgets[i];
-
-		t->count.tokens_out += t->tokens_held;
-		t->count.cost_micro += t->cost_held;
-		t->tokens_held = t->cost_held = 0;
-	}
+	if (a->settled)
+		return;
+	a->settled = true;
+	for (i = 0; i < STATE_BUDGETS; i++)
+		settle_held(&a->state->budgets[i]);
 }
 
 static void build(struct budgets *x, struct box *b)
@@ -201,8 +222,9 @@ static void build(struct budgets *x, struct box *b)
 	unsigned i;
 	size_t k;
 
+	settle_account(b->account);
 	if (!x->built)
-		settle_held(b->state);
+		settle_held(&b->state->own);
 	x->built = true;
 	x->generation = b->generation;
 	x->over = OVER_UNSAID;
@@ -213,9 +235,8 @@ static void build(struct budgets *x, struct box *b)
 		x->v[i].limit = (struct budget){ 0 };
 		x->v[i].requests = 0;
 		x->v[i].told = 0;
-		x->v[i].down_spent = false;
+		b->account->live[i].down_spent = false;
 	}
-	keep_old(x, b);
 	for (i = 0; i < b->n_parts; i++) {
 		const struct policy *p = &b->parts[i].policy;
 
@@ -234,7 +255,7 @@ static void build(struct budgets *x, struct box *b)
 /* NULL: the sandbox has no state yet. */
 static struct budgets *budgets_of(struct box *b)
 {
-	if (!b->state)
+	if (!b->state || !b->account->state)
 		return NULL;
 	if (!b->budgets)
 		b->budgets = xcalloc(1, sizeof(*b->budgets));
@@ -252,13 +273,54 @@ void budget_forget(struct box *b)
 /* --- windows --- */
 
 /*
+ * The longest window that a member's policies give to this slot. Relatives
+ * may have different policies, and the shorter window must not refill the
+ * longer one.
+ */
+static uint64_t longest(const struct account *a, unsigned slot, bool rate)
+{
+	struct list *n, *next;
+	uint64_t most = 0;
+
+	list_each (n, next, &a->boxes) {
+		const struct budgets *x =
+			container_of(n, struct box, in_account)->budgets;
+		const struct tally *t = x ? &x->v[slot] : NULL;
+		uint64_t ms = !t || !t->used ? 0
+			      : rate         ? t->limit.rate_ms
+					     : t->limit.per_ms;
+
+		if (ms > most)
+			most = ms;
+	}
+	return most;
+}
+
+static void untell(const struct account *a, unsigned slot, enum limit l)
+{
+	struct list *n, *next;
+
+	list_each (n, next, &a->boxes) {
+		struct budgets *x =
+			container_of(n, struct box, in_account)->budgets;
+
+		if (x)
+			x->v[slot].told &= ~(1U << l);
+	}
+}
+
+/*
  * Windows are measured with the boot clock, which cannot be set. Only the start
  * of a window that an earlier gate worker began is known in wall time alone:
  * if that clock was set back since, the window begins now.
  */
-static void turn_windows(struct tally *t, struct state_budget *s)
+static void turn_windows(struct account *a, unsigned slot)
 {
+	struct account_live *t = &a->live[slot];
+	struct state_budget *s = &a->state->budgets[slot];
 	uint64_t wall = clock_wall_ms(), now = clock_boot_ms();
+	uint64_t per_ms = longest(a, slot, false);
+	uint64_t rate_ms = longest(a, slot, true);
 
 	if (!t->timed)
 		t->window_ms =
@@ -266,17 +328,16 @@ static void turn_windows(struct tally *t, struct state_budget *s)
 							 ? wall - s->window_ms
 							 : 0);
 	t->timed = true;
-	if (t->limit.per_ms &&
-	    (int64_t)now - t->window_ms >= (int64_t)t->limit.per_ms) {
+	if (per_ms && (int64_t)now - t->window_ms >= (int64_t)per_ms) {
 		t->window_ms = (int64_t)now;
 		s->window_ms = wall;
 		s->in_window = 0;
-		t->told &= ~(1U << LIMIT_WINDOW);
+		untell(a, slot, LIMIT_WINDOW);
 	}
-	if (t->limit.rate_ms && now >= t->rate_ms + t->limit.rate_ms) {
+	if (rate_ms && now >= t->rate_ms + rate_ms) {
 		t->rate_ms = now;
 		t->in_rate = 0;
-		t->told &= ~(1U << LIMIT_RATE);
+		untell(a, slot, LIMIT_RATE);
 	}
 }
 
@@ -323,14 +384,16 @@ static void limit_text(const struct tally *t, enum limit l,
 static void say_over(const struct box *b, unsigned slot, enum limit l,
 		     char *out, size_t cap)
 {
-	const char *host = b->state->budgets[slot].host;
+	const char *host = b->account->state->budgets[slot].host;
+	bool shared = strcmp(b->account->id, b->id) != 0;
 	char much[LIMIT_TEXT];
 
 	limit_text(&b->budgets->v[slot], l, much);
 	snprintf(out, cap,
-		 "the budget of %.48s is used up (%s): ask an operator for "
-		 "more",
-		 *host ? host : "this sandbox", much);
+		 "the budget of %.48s%s%s%s is used up (%s): ask an operator "
+		 "for more",
+		 *host ? host : "this sandbox", shared ? ", shared with " : "",
+		 shared ? b->account->id : "", shared ? "," : "", much);
 }
 
 /* Once in its window. */
@@ -346,7 +409,7 @@ static void tell_over(struct box *b, unsigned slot, enum limit l,
 	t->told |= 1U << l;
 	buf_printf(&json, "\"limit\":\"%s\",\"host\":", limits[l].name);
 	if (slot)
-		record_string(&json, b->state->budgets[slot].host);
+		record_string(&json, b->account->state->budgets[slot].host);
 	else
 		buf_puts(&json, "null");
 	buf_puts(&json, ",\"why\":");
@@ -362,17 +425,19 @@ static uint64_t tokens_of(const struct state_budget *s)
 	return s->count.tokens_in + s->count.tokens_out + s->tokens_held;
 }
 
-static bool is_full(const struct tally *t, const struct state_budget *s,
-		    enum limit l)
+static bool is_full(const struct tally *t, const struct account *a,
+		    unsigned slot, enum limit l)
 {
+	const struct state_budget *s = &a->state->budgets[slot];
+	const struct account_live *live = &a->live[slot];
 	const struct budget *b = &t->limit;
 	const struct gate_count *c = &s->count;
 
 	switch (l) {
 	case LIMIT_CONNECTIONS:
-		return b->connections && t->open >= b->connections;
+		return b->connections && live->open >= b->connections;
 	case LIMIT_RATE:
-		return b->rate && t->in_rate >= b->rate;
+		return b->rate && live->in_rate >= b->rate;
 	case LIMIT_WINDOW:
 		return b->requests && s->in_window >= b->requests;
 	case LIMIT_REQUESTS:
@@ -381,7 +446,7 @@ static bool is_full(const struct tally *t, const struct state_budget *s,
 		return b->up_bytes && c->up_bytes >= b->up_bytes;
 	case LIMIT_DOWN:
 		return b->down_bytes &&
-		       (c->down_bytes >= b->down_bytes || t->down_spent);
+		       (c->down_bytes >= b->down_bytes || live->down_spent);
 	case LIMIT_TOKENS:
 		return b->tokens && tokens_of(s) >= b->tokens;
 	case LIMIT_COST:
@@ -402,13 +467,13 @@ static bool is_granted(const struct budget_hold *h, unsigned slot, enum limit l)
 static enum limit full_limit(const struct budget_hold *h, unsigned slot,
 			     bool model)
 {
-	struct tally *t = &h->box->budgets->v[slot];
-	struct state_budget *s = &h->box->state->budgets[slot];
+	const struct tally *t = &h->box->budgets->v[slot];
+	struct account *a = h->box->account;
 	enum limit l, end = model ? LIMITS : LIMIT_TOKENS;
 
-	turn_windows(t, s);
+	turn_windows(a, slot);
 	for (l = 0; l < end; l++)
-		if (is_full(t, s, l) && !is_granted(h, slot, l))
+		if (is_full(t, a, slot, l) && !is_granted(h, slot, l))
 			return l;
 	return LIMITS;
 }
@@ -457,7 +522,7 @@ static enum budget_answer over(struct budget_hold *h, unsigned slot,
 			       enum limit l, struct err *e)
 {
 	struct box *b = h->box;
-	char why[192];
+	char why[BUDGET_WHY];
 
 	say_over(b, slot, l, why, sizeof(why));
 	tell_over(b, slot, l, why);
@@ -519,19 +584,26 @@ static const char *has_no_count(const struct budget_hold *h,
 	return NULL;
 }
 
+/* The counters that a request is part of, and behind them the sandbox's own. */
+static struct state_budget *counter(const struct budget_hold *h, unsigned i)
+{
+	return i < h->n_slots ? &h->box->account->state->budgets[h->slots[i]]
+			      : &h->box->state->own;
+}
+
 static void open_hold(struct budget_hold *h, const struct host_model *model)
 {
 	unsigned i;
 
 	for (i = 0; i < h->n_slots; i++) {
-		struct tally *t = &h->box->budgets->v[h->slots[i]];
-		struct state_budget *s = &h->box->state->budgets[h->slots[i]];
+		struct account_live *t = &h->box->account->live[h->slots[i]];
 
 		t->open++;
 		t->in_rate++;
-		s->in_window++;
-		s->count.requests++;
+		counter(h, i)->in_window++;
 	}
+	for (i = 0; i <= h->n_slots; i++)
+		counter(h, i)->count.requests++;
 	if (model) {
 		h->model = xcalloc(1, sizeof(*h->model));
 		h->model->shape = model->shape;
@@ -605,11 +677,11 @@ bool budget_up(struct budget_hold *h, uint64_t n)
 		uint64_t most = b->budgets->v[h->slots[i]].limit.up_bytes;
 
 		if (most && !is_granted(h, h->slots[i], LIMIT_UP) &&
-		    b->state->budgets[h->slots[i]].count.up_bytes + n > most)
+		    counter(h, i)->count.up_bytes + n > most)
 			return stop(h, h->slots[i], LIMIT_UP);
 	}
-	for (i = 0; i < h->n_slots; i++)
-		b->state->budgets[h->slots[i]].count.up_bytes += n;
+	for (i = 0; i <= h->n_slots; i++)
+		counter(h, i)->count.up_bytes += n;
 	h->up += n;
 	return true;
 }
@@ -625,14 +697,13 @@ bool budget_down(struct budget_hold *h, uint64_t n)
 		uint64_t most = b->budgets->v[h->slots[i]].limit.down_bytes;
 
 		if (most && !is_granted(h, h->slots[i], LIMIT_DOWN) &&
-		    b->state->budgets[h->slots[i]].count.down_bytes + n >
-			    most) {
-			b->budgets->v[h->slots[i]].down_spent = true;
+		    counter(h, i)->count.down_bytes + n > most) {
+			b->account->live[h->slots[i]].down_spent = true;
 			return stop(h, h->slots[i], LIMIT_DOWN);
 		}
 	}
-	for (i = 0; i < h->n_slots; i++)
-		b->state->budgets[h->slots[i]].count.down_bytes += n;
+	for (i = 0; i <= h->n_slots; i++)
+		counter(h, i)->count.down_bytes += n;
 	h->down += n;
 	return true;
 }
@@ -649,8 +720,8 @@ static void hold_tokens(struct budget_hold *h, uint64_t tokens, uint64_t cost)
 {
 	unsigned i;
 
-	for (i = 0; i < h->n_slots; i++) {
-		struct state_budget *s = &h->box->state->budgets[h->slots[i]];
+	for (i = 0; i <= h->n_slots; i++) {
+		struct state_budget *s = counter(h, i);
 
 		s->tokens_held += tokens - h->tokens;
 		s->cost_held += cost - h->cost;
@@ -667,7 +738,7 @@ static void check_tokens(struct budget_hold *h, bool priced)
 	for (i = 0; i < h->n_slots && !h->why[0]; i++) {
 		unsigned slot = h->slots[i];
 		const struct budget *l = &b->budgets->v[slot].limit;
-		const struct state_budget *s = &b->state->budgets[slot];
+		const struct state_budget *s = counter(h, i);
 
 		if (h->model->request.found.background &&
 		    has_tokens(&b->budgets->v[slot]))
@@ -755,9 +826,8 @@ static void settle_tokens(struct budget_hold *h, int status)
 	unsigned i;
 
 	hold_tokens(h, 0, 0);
-	for (i = 0; i < h->n_slots; i++) {
-		struct gate_count *c =
-			&h->box->state->budgets[h->slots[i]].count;
+	for (i = 0; i <= h->n_slots; i++) {
+		struct gate_count *c = &counter(h, i)->count;
 
 		c->tokens_in += t.in;
 		c->tokens_out += t.out;
@@ -775,7 +845,7 @@ void budget_end(struct budget_hold *h, int status)
 		return;
 	h->open = false;
 	for (i = 0; i < h->n_slots; i++)
-		h->box->budgets->v[h->slots[i]].open--;
+		h->box->account->live[h->slots[i]].open--;
 	if (h->model)
 		settle_tokens(h, status);
 	free(h->model);
@@ -784,11 +854,11 @@ void budget_end(struct budget_hold *h, int status)
 
 void box_count(const struct box *b, struct gate_count *out)
 {
-	*out = b->state ? b->state->budgets[0].count : (struct gate_count){ 0 };
+	*out = b->state ? b->state->own.count : (struct gate_count){ 0 };
 }
 
 void budget_denied(struct box *b)
 {
 	if (b->state)
-		b->state->budgets[0].count.denied++;
+		b->state->own.count.denied++;
 }

@@ -1,6 +1,6 @@
 /*
  * How much a sandbox may do. Reserved before a byte leaves, settled after; the
- * counters are in the sandbox's state file.
+ * counters are those of its account (account.h).
  */
 #pragma once
 
@@ -9,7 +9,10 @@
 struct http_head;
 struct model_use;
 
-enum { HOLD_TALLIES = 16 }; /* budgets that one request can be part of */
+enum {
+	HOLD_TALLIES = 16, /* budgets that one request can be part of */
+	BUDGET_WHY = 224,
+};
 
 enum budget_answer {
 	BUDGET_OK,
@@ -33,7 +36,7 @@ struct budget_hold {
 	unsigned short granted[HOLD_TALLIES];
 	unsigned asked_slot, asked_limit; /* of the last BUDGET_ASK */
 	uint64_t tokens, cost;            /* reserved */
-	char why[192];                    /* the reason to stop it, or "" */
+	char why[BUDGET_WHY];             /* the reason to stop it, or "" */
 };
 
 /* `head` NULL: a tunnel. On BUDGET_OK the hold is open. */

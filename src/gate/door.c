@@ -10,6 +10,7 @@
 #include "base/auto.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "gate/account.h"
 #include "gate/ask.h"
 #include "gate/ask_hook.h"
 #include "gate/box.h"
@@ -193,10 +194,14 @@ static bool api_read(struct gate *g)
 		r = api_message(g, &m, fds);
 	close_all(fds);
 	if (r < 0) {
-		if (n != 0)
+		if (n < 0)
+			log_warn(
+				"read from the api: %s, closing its connection",
+				strerror((int)-n));
+		else if (n > 0)
 			log_err("a message that is not one (kind %d), closing "
 				"the api's connection",
-				n > 0 ? (int)m.kind : 0);
+				(int)m.kind);
 		api_close(g);
 		g->loop.stop |= is_idle(g);
 	}
@@ -243,8 +248,11 @@ static void keys_came(struct gate *g, const struct within_msg *m)
 
 static void state_came(struct gate *g, const char *id, int fd)
 {
+	struct account *x = account_find(g, id);
 	struct box *b = box_find(g, id);
 
+	if (x)
+		boxes_account_came(x, fd);
 	if (b)
 		box_state_came(b, fd);
 }
@@ -254,7 +262,7 @@ static void tell_kept(struct gate *g, const char *id)
 {
 	struct gate_msg m = { .kind = GATE_KEPT, .id = id };
 
-	if (!box_find(g, id))
+	if (!box_find(g, id) && !account_find(g, id))
 		gate_tell(g, &m);
 }
 
@@ -348,8 +356,10 @@ static int start(struct gate *g, int link_fd, int spool_fd, struct err *e)
 	size_t i;
 	int r;
 
-	for (i = 0; i < GATE_BUCKETS; i++)
+	for (i = 0; i < GATE_BUCKETS; i++) {
 		list_init(&g->boxes[i]);
+		list_init(&g->accounts[i]);
+	}
 	list_init(&g->projects);
 	g->api.fd = -1;
 	outbox_init(&g->to_api, &g->loop, &g->api);

@@ -20,6 +20,7 @@
  *	box.c	    sandboxes: their sockets, policies
  *	project.c   projects: their keys, secrets
  *	state.c     what a sandbox has that outlives the process
+ *	account.c   counters that a sandbox shares with its forks
  *	flow.c	    a connection from a sandbox: what its first bytes are
  *	connect.c   tunnels
  *	exchange.c  HTTP requests, one after the other; answer.c what comes back
@@ -65,6 +66,7 @@ enum {
 	BOX_HELD_MAX = 64 * 1024 * 1024,
 };
 
+struct account;
 struct gate;
 struct project;
 struct secret;
@@ -107,7 +109,9 @@ struct box {
 	int link_fd;
 	char *about; /* self.c: JSON, or NULL */
 	unsigned char about_for[GATE_SELF_HASH];
-	struct box_state *state; /* state.h */
+	struct box_state *state; /* state.h: what it alone has */
+	struct account *account; /* account.h: what it shares */
+	struct list in_account;
 	struct budgets *budgets; /* budget.c */
 	struct list flows;       /* flow.h */
 	unsigned n_flows, n_asks;
@@ -136,7 +140,7 @@ struct gate {
 	const struct conf *conf;
 	struct loop loop;
 	char door[NAME_CAP]; /* the project; "": all without one of their own */
-	struct list boxes[GATE_BUCKETS], projects;
+	struct list boxes[GATE_BUCKETS], accounts[GATE_BUCKETS], projects;
 	unsigned n_flows;
 	bool full;             /* some sandbox waits until a flow of any ends */
 	struct io api, keeper; /* -1: nobody is there */
@@ -153,6 +157,8 @@ struct gate {
 
 /* box.c */
 struct box *box_find(struct gate *g, const char *id);
+/* Of a table of GATE_BUCKETS, where this id belongs. */
+struct list *gate_bucket(struct list *table, const char *id);
 /* Puts a message into the api's connection; dropped while it is away. */
 void gate_tell(struct gate *g, const struct gate_msg *m);
 /* A box's policies, sockets or secrets changed: open connections are looked

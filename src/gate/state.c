@@ -5,12 +5,13 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-enum { STATE_VERSION = 1 };
+enum { STATE_VERSION = 2, STATE_NO_OWN = 1 };
 
 /* Of an earlier door of this sandbox? Else it begins at nothing. */
 static bool is_of(const struct box_state *s, const char *id)
 {
-	return s->magic == STATE_MAGIC && s->version == STATE_VERSION &&
+	return s->magic == STATE_MAGIC &&
+	       (s->version == STATE_VERSION || s->version == STATE_NO_OWN) &&
 	       memcmp(s->id, id, strlen(id) + 1) == 0;
 }
 
@@ -32,6 +33,12 @@ static void mend(struct box_state *s)
 		end_text(s->budgets[i].host);
 	for (i = 0; i < STATE_NAMES; i++)
 		end_text(s->names[i].host);
+	end_text(s->own.host);
+	if (s->version == STATE_VERSION)
+		return;
+	/* Before there were accounts the sandbox's budget counted all. */
+	s->own = s->budgets[0];
+	s->version = STATE_VERSION;
 }
 
 /* A new file is empty, and takes no memory until something is written. */

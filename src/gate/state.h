@@ -1,7 +1,8 @@
 /*
- * What a sandbox has that outlives this process: counters of its budgets and
- * the names behind its synthetic addresses. A file that is mapped, so that a
- * kill -9 loses nothing: there is no write to be missed. The keeper opens it.
+ * What a sandbox has that outlives this process: counters, the budgets of the
+ * account that has its id, and the names behind its synthetic addresses. A file
+ * that is mapped, so that a kill -9 loses nothing: there is no write to be
+ * missed. The keeper opens it.
  */
 #pragma once
 
@@ -11,7 +12,7 @@ enum {
 	STATE_MAGIC = 0x43475331, /* "CGS1" */
 	STATE_NAMES = 1024, /* names a sandbox may know at once; the one that
 			       was not used for longest goes */
-	STATE_BUDGETS = 16, /* of single hosts; [0] is the sandbox's own */
+	STATE_BUDGETS = 16, /* of single hosts; [0] is that of all hosts */
 };
 
 struct state_name {
@@ -22,7 +23,7 @@ struct state_name {
 
 /* Counters of a budget: see budget.h. */
 struct state_budget {
-	char host[POLICY_HOST_CAP]; /* "": the sandbox's own */
+	char host[POLICY_HOST_CAP]; /* "": all hosts */
 	uint16_t zero;
 	uint64_t window_ms;      /* start of the current window, wall time */
 	uint64_t in_window;      /* requests in it */
@@ -34,8 +35,9 @@ struct box_state {
 	uint32_t magic, version;
 	char id[ID_CAP];
 	uint32_t zero;
-	struct state_budget budgets[STATE_BUDGETS];
+	struct state_budget budgets[STATE_BUDGETS]; /* of the account */
 	struct state_name names[STATE_NAMES];
+	struct state_budget own; /* of this sandbox alone, without a limit */
 };
 
 /* Maps a file of this size (the keeper made it); NULL on failure. */

@@ -71,6 +71,7 @@ int registry_usage_put(struct registry *r, const struct usage_row *row,
 	put_u64(st, 7, row->started_ms);
 	put_u64(st, 8, row->updated_ms);
 	put_u64(st, 9, row->ended_ms);
+	put_text(st, 10, row->account ? row->account : "");
 	return stmt_run(r, ST_USAGE_PUT, "note usage", e);
 }
 
@@ -102,6 +103,19 @@ int registry_usage_get(struct registry *r, const char *sandbox,
 	}
 	stmt_reset(r, ST_USAGE_GET);
 	return rc;
+}
+
+int registry_usage_family(struct registry *r, const char *account,
+			  uint64_t *cpu_us, struct err *e)
+{
+	int rc;
+
+	put_text(r->st[ST_USAGE_FAMILY], 1, account);
+	rc = stmt_row(r, ST_USAGE_FAMILY, "add up a family's usage", e);
+	if (rc == 1)
+		*cpu_us = get_u64(r->st[ST_USAGE_FAMILY], 0);
+	stmt_reset(r, ST_USAGE_FAMILY);
+	return rc < 0 ? rc : 0;
 }
 
 static void put_filter(sqlite3_stmt *st, const struct usage_filter *f)

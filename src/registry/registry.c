@@ -39,6 +39,8 @@ static int set_up(struct registry *r, const char *path, struct err *e)
 		"PRAGMA journal_mode = WAL",
 		"PRAGMA synchronous = NORMAL",
 		"PRAGMA wal_autocheckpoint = 0",
+		/* The log shrinks to this size after a checkpoint. */
+		"PRAGMA journal_size_limit = 4194304",
 		"PRAGMA temp_store = MEMORY",
 		"PRAGMA secure_delete = ON",
 		"PRAGMA trusted_schema = OFF",
@@ -235,6 +237,7 @@ int registry_sandbox_add(struct registry *r, const struct sandbox_row *row,
 	put_text(st, 12, row->disk);
 	put_text(st, 13, row->base);
 	put_text(st, 14, row->parent);
+	put_text(st, 15, row->account ? row->account : "");
 	return stmt_run(r, ST_BOX_ADD, "add a sandbox", e);
 }
 
@@ -283,6 +286,7 @@ int registry_sandbox_each(struct registry *r,
 			.disk = get_text(st, 11),
 			.base = get_text(st, 12),
 			.parent = get_text(st, 13),
+			.account = get_text(st, 14),
 		};
 
 		rc = fn(arg, &row);

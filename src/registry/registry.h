@@ -42,13 +42,15 @@ struct sandbox_row {
 	const char *state;         /* "running", "paused" or "suspended" */
 	const char *disk;          /* snapshot that its disk is; "": its own */
 	const char *base, *parent; /* where it comes from; "": the image */
+	const char *account;       /* that it draws on; "" or NULL: its own */
 };
 
 struct snapshot_row {
 	const char *id, *project;
 	const char *name; /* "": none */
 	const char *kind, *sandbox, *base, *image_id, *image;
-	const char *spec; /* JSON */
+	const char *account; /* of its sandbox; "": the one with its id */
+	const char *spec;    /* JSON */
 	uint64_t bytes, pause_us, event, created_ms;
 };
 
@@ -78,7 +80,8 @@ struct usage_row {
 	const char *sandbox, *project;
 	uint64_t cpu_us, mem_byte_s, disk_byte_s, output_bytes;
 	uint64_t started_ms, updated_ms;
-	uint64_t ended_ms; /* 0: it lives */
+	uint64_t ended_ms;   /* 0: it lives */
+	const char *account; /* that it draws on; set when it is written */
 };
 
 struct usage_sum {
@@ -186,6 +189,10 @@ int registry_usage_put(struct registry *r, const struct usage_row *row,
 /* 1 when there is one: its numbers are in `row`, its strings are not. */
 int registry_usage_get(struct registry *r, const char *sandbox,
 		       struct usage_row *row, struct err *e) MUST_CHECK;
+/* Processor time of the sandbox with this id, and of all who drew on its
+ * account. */
+int registry_usage_family(struct registry *r, const char *account,
+			  uint64_t *cpu_us, struct err *e) MUST_CHECK;
 int registry_usage_each(struct registry *r, const struct usage_filter *f,
 			int (*fn)(void *arg, const struct usage_row *row),
 			void *arg, struct err *e) MUST_CHECK;

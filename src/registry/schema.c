@@ -160,7 +160,18 @@
 	" since_ms INTEGER NOT NULL, hours INTEGER NOT NULL,"         \
 	" PRIMARY KEY (kind, id)) WITHOUT ROWID;"
 
-const char *const registry_steps[] = { V1, V2, V3, V4, V5, V6, V7 };
+/*
+ * The account whose budgets a sandbox draws on: the id of the sandbox that its
+ * family began with. "" is the own one, in rows of before.
+ */
+#define V8                                                                   \
+	"ALTER TABLE sandboxes ADD COLUMN account TEXT NOT NULL DEFAULT '';" \
+	"ALTER TABLE snapshots ADD COLUMN account TEXT NOT NULL DEFAULT '';" \
+	"ALTER TABLE usage ADD COLUMN account TEXT NOT NULL DEFAULT '';"     \
+	"CREATE INDEX usage_accounts ON usage (account)"                     \
+	" WHERE account <> sandbox AND account <> '';"
+
+const char *const registry_steps[] = { V1, V2, V3, V4, V5, V6, V7, V8 };
 static_assert(ARRAY_LEN(registry_steps) == REGISTRY_VERSION, "a step each");
 
 #define DRIVE_COLUMNS                                          \
@@ -182,8 +193,9 @@ const char *const registry_statements[] = {
 	[ST_BOX_ADD] =
 		"INSERT INTO sandboxes (id, name, image_id, image, spec,"
 		" created_ms, boot_id, deadline_boot_ms, deadline_wall_ms,"
-		" project, state, disk, base, parent) VALUES (?1, ?2, ?3, ?4,"
-		" ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
+		" project, state, disk, base, parent, account)"
+		" VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12,"
+		" ?13, ?14, ?15)",
 	[ST_BOX_UPDATE] =
 		"UPDATE sandboxes SET spec = ?2, deadline_boot_ms = ?3,"
 		" deadline_wall_ms = ?4, boot_id = ?5, state = ?6, disk = ?7,"
@@ -192,20 +204,20 @@ const char *const registry_statements[] = {
 	[ST_BOX_LIST] =
 		"SELECT id, coalesce(name, ''), image_id, image, spec,"
 		" created_ms, boot_id, deadline_boot_ms, deadline_wall_ms,"
-		" project, state, disk, base, parent FROM sandboxes"
+		" project, state, disk, base, parent, account FROM sandboxes"
 		" ORDER BY created_ms, id",
 	[ST_SNAPSHOT_PUT] =
 		"INSERT INTO snapshots (id, project, name, kind, sandbox,"
 		" base, image_id, image, spec, bytes, pause_us, event,"
-		" created_ms) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9,"
-		" ?10, ?11, ?12, ?13) ON CONFLICT (id) DO UPDATE SET"
+		" created_ms, account) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8,"
+		" ?9, ?10, ?11, ?12, ?13, ?14) ON CONFLICT (id) DO UPDATE SET"
 		" name = excluded.name, kind = excluded.kind,"
 		" base = excluded.base",
 	[ST_SNAPSHOT_REMOVE] = "DELETE FROM snapshots WHERE id = ?1",
 	[ST_SNAPSHOT_LIST] =
 		"SELECT id, project, coalesce(name, ''), kind, sandbox, base,"
-		" image_id, image, spec, bytes, pause_us, event, created_ms"
-		" FROM snapshots ORDER BY created_ms, id",
+		" image_id, image, spec, bytes, pause_us, event, created_ms,"
+		" account FROM snapshots ORDER BY created_ms, id",
 	[ST_IMAGE_PUT] = "REPLACE INTO images (name, id, size, entries,"
 			 " created_ms, config, cache)"
 			 " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
@@ -229,10 +241,15 @@ const char *const registry_statements[] = {
 	[ST_ENDED_LIST] = "SELECT id, name, project, image, reason,"
 			  " created_ms, ended_ms, record FROM ended"
 			  " ORDER BY ended_ms, id",
-	[ST_USAGE_PUT] = "REPLACE INTO usage (" USAGE_COLUMNS ")"
-			 " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+	[ST_USAGE_PUT] = "REPLACE INTO usage (" USAGE_COLUMNS ", account)"
+			 " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
 	[ST_USAGE_GET] =
 		"SELECT " USAGE_COLUMNS " FROM usage WHERE sandbox = ?1",
+	[ST_USAGE_FAMILY] =
+		"SELECT coalesce(sum(cpu_us), 0) FROM (SELECT cpu_us FROM usage"
+		" WHERE sandbox = ?1 UNION ALL SELECT cpu_us FROM usage"
+		" WHERE account = ?1 AND account <> sandbox"
+		" AND account <> '')",
 	[ST_USAGE_LIST] = "SELECT " USAGE_COLUMNS " FROM usage" USAGE_WHERE
 			  " ORDER BY started_ms DESC, sandbox LIMIT ?5",
 	/* total() is a float: sums of byte-seconds may leave 63 bits. */
@@ -240,7 +257,7 @@ const char *const registry_statements[] = {
 		"SELECT project, sum(n), total(c), total(m), total(d),"
 		" total(o) FROM (SELECT project, 1 AS n, cpu_us AS c,"
 		" memory_byte_s AS m, disk_byte_s AS d, output_bytes AS o"
-		" FROM usage" USAGE_WHERE
+		" FROM usage NOT INDEXED" USAGE_WHERE
 		" UNION ALL SELECT project, sandboxes, cpu_us, memory_byte_s,"
 		" disk_byte_s, output_bytes FROM usage_days"
 		" WHERE (?1 = '' OR project = ?1) AND ?2 = ''"
@@ -338,8 +355,12 @@ const char *const registry_statements[] = {
 		"SELECT e.project, sum(e.requests), sum(e.denied),"
 		" sum(e.up_bytes), sum(e.down_bytes), sum(e.tokens_in),"
 		" sum(e.tokens_out), sum(e.cost_micro) FROM egress e"
-		" WHERE e.sandbox IN (SELECT sandbox FROM usage" USAGE_WHERE
-		") GROUP BY e.project",
+		/* By each row of egress: most sandboxes have none. */
+		" CROSS JOIN usage u ON u.sandbox = e.sandbox"
+		" WHERE (?1 = '' OR u.project = ?1)"
+		" AND (?2 = '' OR u.sandbox = ?2) AND u.started_ms <= ?4"
+		" AND (u.ended_ms = 0 OR u.ended_ms >= ?3)"
+		" GROUP BY e.project",
 	[ST_EGRESS_PRUNE] = "DELETE FROM egress WHERE sandbox NOT IN"
 			    " (SELECT sandbox FROM usage)",
 	[ST_NUMBERS] = "INSERT INTO numbers (name, last) VALUES (?1, ?2)"

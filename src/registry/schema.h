@@ -6,7 +6,7 @@
 
 #include <stddef.h>
 
-enum { REGISTRY_VERSION = 7 };
+enum { REGISTRY_VERSION = 8 };
 extern const char *const registry_steps[REGISTRY_VERSION];
 
 enum registry_stmt {
@@ -33,6 +33,7 @@ enum registry_stmt {
 	ST_ENDED_LIST,
 	ST_USAGE_PUT,
 	ST_USAGE_GET,
+	ST_USAGE_FAMILY,
 	ST_USAGE_LIST,
 	ST_USAGE_SUM,
 	ST_USAGE_NTH,

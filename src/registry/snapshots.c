@@ -20,6 +20,7 @@ int registry_snapshot_put(struct registry *r, const struct snapshot_row *row,
 	put_u64(st, 11, row->pause_us);
 	put_u64(st, 12, row->event);
 	put_u64(st, 13, row->created_ms);
+	put_text(st, 14, row->account ? row->account : "");
 	return stmt_run(r, ST_SNAPSHOT_PUT, "add a snapshot", e);
 }
 
@@ -51,6 +52,7 @@ int registry_snapshot_each(struct registry *r,
 			.pause_us = get_u64(st, 10),
 			.event = get_u64(st, 11),
 			.created_ms = get_u64(st, 12),
+			.account = get_text(st, 13),
 		};
 
 		rc = fn(arg, &row);

@@ -109,12 +109,18 @@ int scribe_set_up(struct scribe *s, struct err *e)
 
 int scribe_drop_privileges(const struct scribe *s, struct err *e)
 {
-	const struct rlimit files = { FILES_MAX, FILES_MAX };
+	struct rlimit files;
 	uid_t uid;
 	gid_t gid;
 
 	if (privs_find_user(s->conf.log_user, "log_user", &uid, &gid, e) < 0)
 		return -e->code;
+	/* Whoever starts us may have set a lower one: fewer writers fit. */
+	if (getrlimit(RLIMIT_NOFILE, &files) < 0)
+		return err_sys(e, "read limits");
+	if (files.rlim_max > FILES_MAX)
+		files.rlim_max = FILES_MAX;
+	files.rlim_cur = files.rlim_max;
 	if (setrlimit(RLIMIT_NOFILE, &files) < 0)
 		return err_sys(e, "set limits");
 	umask(027);

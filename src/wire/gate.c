@@ -17,7 +17,7 @@ enum field {
 	NUMBER,
 	SHOWN,
 	ALLOW,
-	BOX,     /* flags, fds, ask_ms, parts, uses */
+	BOX,     /* account, flags, fds, ask_ms, parts, uses */
 	REQUEST, /* of a GATE_ASK */
 	COUNT,
 	BYTES, /* always the last */
@@ -56,6 +56,7 @@ static void put_box(struct buf *b, const struct gate_msg *m)
 {
 	unsigned i;
 
+	pack_str(b, m->account);
 	pack_u32(b, m->flags);
 	pack_u32(b, m->fds);
 	pack_u64(b, m->ask_ms);
@@ -77,6 +78,8 @@ static void get_box(struct unpack *u, struct gate_msg *m)
 	size_t text = 0;
 	unsigned i;
 
+	m->account = unpack_str(u);
+	u->bad |= !id_valid(m->account);
 	m->flags = unpack_u32(u);
 	m->fds = unpack_u32(u);
 	m->ask_ms = unpack_u64(u);
@@ -268,6 +271,7 @@ int gate_msg_get(const void *p, size_t n, struct gate_msg *m)
 				.id = "",
 				.name = "",
 				.text = "",
+				.account = "",
 				.method = "",
 				.scheme = "",
 				.host = "",

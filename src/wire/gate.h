@@ -29,7 +29,7 @@
 #include "base/str.h"
 
 enum {
-	GATE_VERSION = 1,
+	GATE_VERSION = 2,
 	GATE_MSG_MAX = 160 * 1024,
 	GATE_PARTS_MAX = 16, /* policies of a sandbox, tried in this order */
 	GATE_TEXT_MAX = 128 * 1024, /* of all of them together */
@@ -137,6 +137,8 @@ struct gate_msg {
 	/* Strings point into the bytes that it was read from; "" when the kind
 	 * has no such field. */
 	const char *door, *project, *id, *name, *text;
+	/* GATE_BOX: the id of the account whose budgets it draws on. */
+	const char *account;
 	uint64_t number, shown;
 	uint32_t flags, fds;
 	bool allow;

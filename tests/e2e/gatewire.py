@@ -7,7 +7,7 @@ import socket
 import struct
 import subprocess
 
-VERSION = 1
+VERSION = 2
 (HELLO, PROJECT, SECRET, SECRET_GONE, BOX, GONE, ANSWER, CODE, HAVE, READY, KEYS,
  ASK, ASK_GONE, PAUSE, USE, SEALED, CODED, SYNC, SYNCED, MOVED, SHOWN, KEPT) = \
     range(1, 23)
@@ -37,8 +37,10 @@ def project(name):
     return head(PROJECT) + string(name)
 
 
-def box(id, project, name="", parts=(), fds=0, flags=0, ask_ms=1000, uses=()):
+def box(id, project, name="", parts=(), fds=0, flags=0, ask_ms=1000, uses=(),
+        account=None):
     m = head(BOX) + string(id) + string(project) + string(name)
+    m += string(account or id)
     m += struct.pack("<IIQI", flags, fds, ask_ms, len(parts))
     for part, text in parts:
         m += string(part) + string(text)

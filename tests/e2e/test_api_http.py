@@ -378,6 +378,17 @@ class Spares(HttpCase):
         wait_for("spares gave way", lambda: len(self.w.boxes) == 50, 3)
 
 
+class DescriptorLimit(HttpCase):
+    def test_429_names_the_limit(self):
+        for code, text, word in ((24, "Too many open files", "LimitNOFILE"),
+                                 (23, "Too many open files in system",
+                                  "fs.file-max")):
+            self.w.refuse[fake_warden.LAUNCH] = code, f"make a pipe: {text}"
+            r = self.a.api("POST", "/v1/sandboxes", {})
+            self.assertEqual((r.status, r.json["error"]), (429, "limit_reached"), r)
+            self.assertIn(word, r.json["message"])
+
+
 class Images(HttpCase):
     def test_config(self):
         """What an image wants of its processes fills what a spec leaves open."""
@@ -411,6 +422,19 @@ class Images(HttpCase):
             self.w.on_import = lambda tar_fd, say_fd, bad=bad: (
                 os.write(say_fd, bad + b"done 1 1\n"), os.read(tar_fd, 1))
             self.fails(422, "bad_image", "PUT", "/v1/images/bad", b"tar")
+
+    def test_image_is_not_bad_when_the_warden_was_killed(self):
+        """Its worker ends with it, and says nothing."""
+        def worker(tar_fd, say_fd):
+            os.read(tar_fd, 1)  # it has begun
+            self.w.crash()
+            self.w.listen()
+        self.w.on_import = worker
+        message = self.fails(503, "warden_unavailable", "PUT",
+                             "/v1/images/cut", b"tar")
+        self.assertIn("the warden", message)
+        self.w.on_import = lambda tar_fd, say_fd: None
+        self.fails(422, "bad_image", "PUT", "/v1/images/cut", b"tar")
 
     def test_put_list_delete(self):
         data = os.urandom(5 << 20)

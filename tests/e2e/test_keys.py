@@ -104,8 +104,12 @@ class Keys(KeyCase):
         box = self.create(use, name="b")
         for k in (read, use, admin):
             for path in ("/v1/sandboxes", f"/v1/sandboxes/{box}", "/v1/images",
-                         "/v1/host", "/v1/projects", "/metrics"):
+                         "/v1/host", "/v1/projects"):
                 self.assertEqual(self.call("GET", path, k).status, 200, path)
+            self.assertIn("all projects", self.fails(403, "forbidden", "GET",
+                                                     "/metrics", k))
+        everybody = self.key("read", project="*")
+        self.assertEqual(self.call("GET", "/metrics", everybody).status, 200)
         msg = self.fails(403, "forbidden", "POST", "/v1/sandboxes", read, {})
         self.assertIn("'read'", msg)
         self.assertIn("'use'", msg)

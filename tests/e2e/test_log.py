@@ -398,6 +398,22 @@ class CommandLine(harness.Case):
         p = self.i.cli("log", "show", "nobody")
         self.assertEqual((p.returncode, p.out), (1, ""))
 
+    def test_verify_with_a_socket_is_about_that_daemon(self):
+        """CARREL_SOCKET alone: not the log of the installed instance."""
+        self.i.rm(self.i.create())
+        settled(self.i)
+        other = f"{self.i.dir}/other.conf"
+        with open(other, "w") as f:
+            f.write(f"libexec_dir = {self.i.conf['libexec_dir']}\n"
+                    f"state_dir = {self.i.dir}/nowhere\n")
+        p = self.i.cli("--config", other, "log", "verify")
+        self.assertEqual(p.returncode, 0, p.out + p.err)
+        self.assertEqual(p.out, self.verify().out)
+        key = self.i.api("POST", "/v1/keys", {"scope": "read"}).json["key"]
+        r = self.i.api("GET", "/v1/log/head", headers={
+            "Authorization": f"Bearer {key}"})
+        self.assertEqual((r.status, "directory" in r.json), (200, False))
+
     def test_export_and_verify(self):
         self.i.rm(self.i.create())
         settled(self.i)

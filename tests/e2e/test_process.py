@@ -446,6 +446,19 @@ class OneByOne(ProcessCase):
         conn.close()
         self.i.api("POST", self.path(f"/{number}/signal"), {"signal": 9})
 
+    def test_more_terminals_than_there_are_get_429(self):
+        box = self.i.create()
+        path = f"/v1/sandboxes/{box}/processes"
+        body = {"command": "sleep 1000", "tty": True}
+        for _ in range(64):
+            r = self.i.api("POST", path, body)
+            self.assertEqual(r.status, 201, r)
+        r = self.i.api("POST", path, body)
+        self.assertEqual((r.status, r.json["error"]), (429, "limit_reached"), r)
+        self.assertIn("all terminals of this sandbox are in use: close one",
+                      r.json["message"])
+        self.i.rm(box)
+
     def test_terminal(self):
         e = self.stream("stty size; read x; stty size; echo got $x; "
                         "echo err >&2", tty=True, rows=40, cols=120)

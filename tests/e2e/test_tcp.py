@@ -36,7 +36,7 @@ class TcpCase(unittest.TestCase):
     def setUp(self):
         tcp.open_door(self, "carrel-tcp-")
         self.w = self.a.warden
-        self.key = self.a.api("POST", "/v1/keys", {"name": "t", "scope": "admin"}
+        self.key = self.a.api("POST", "/v1/keys", {"name": "t", "scope": "admin", "project": "*"}
                               ).json["key"]
 
     def tearDown(self):

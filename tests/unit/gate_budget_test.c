@@ -7,6 +7,7 @@
 
 #include "base/auto.h"
 #include "check.h"
+#include "gate/account.h"
 #include "gate/budget.h"
 #include "gate/prices.h"
 #include "gate/record.h"
@@ -40,7 +41,9 @@ void record_string(struct buf *out, const char *s)
 
 static struct conf conf;
 static struct gate gate = { .conf = &conf, .api = { .fd = -1 } };
-static struct box box = { .gate = &gate, .id = "ix" };
+static struct account account = { .id = "ix" };
+static struct box box = { .gate = &gate, .id = "ix", .account = &account };
+static struct box kin = { .gate = &gate, .id = "iy", .account = &account };
 static struct box_part parts[2];
 static struct http_head head;
 
@@ -64,15 +67,27 @@ static void policies(const char *a, const char *b)
 	box.generation++;
 }
 
-static void fresh(const char *a, const char *b)
+/* Another gate worker: the counters are all that is left. */
+static void restart(void)
 {
 	budget_forget(&box);
+	budget_forget(&kin);
+	account = (struct account){ .id = "ix", .state = box.state };
+	list_init(&account.boxes);
+	list_add(&account.boxes, &box.in_account);
+}
+
+static void fresh(const char *a, const char *b)
+{
 	free(box.state);
 	box.state = xcalloc(1, sizeof(*box.state));
+	restart();
 	policies(a, b);
 }
 
 static char why[256];
+
+static struct box *who = &box;
 
 static enum budget_answer begin(struct budget_hold *h, const char *host)
 {
@@ -83,7 +98,7 @@ static enum budget_answer begin(struct budget_hold *h, const char *host)
 	enum budget_answer a;
 
 	*h = (struct budget_hold){ 0 };
-	a = budget_begin(h, &box, &q, &head, &e);
+	a = budget_begin(h, who, &q, &head, &e);
 	memcpy(why, e.msg, sizeof(e.msg));
 	return a;
 }
@@ -118,7 +133,7 @@ static void test_requests(void)
 	CHECK(passes("a.test", 100) == 10);
 	/* The window has passed. */
 	events = 0;
-	budget_forget(&box);
+	restart();
 	box.state->budgets[0].window_ms -= 61000;
 	CHECK(passes("a.test", 100) == 10);
 	CHECK(passes("a.test", 100) == 0);
@@ -127,7 +142,7 @@ static void test_requests(void)
 	 * door. */
 	box.state->budgets[0].window_ms += 3600000;
 	CHECK(passes("a.test", 100) == 0);
-	budget_forget(&box);
+	restart();
 	CHECK(passes("a.test", 100) == 0);
 	/* In all: a window does not help. */
 	fresh("budget requests 5", "budget requests 100/h");
@@ -366,7 +381,7 @@ static void test_tokens(void)
 	CHECK(begin(&h, "m.test") == BUDGET_OK);
 	budget_request_body(&h, BODY, strlen(BODY));
 	free(h.model);
-	budget_forget(&box);
+	restart();
 	CHECK(passes("y.test", 1) == 1);
 	box_count(&box, &c);
 	CHECK(c.tokens_in + c.tokens_out > 430);
@@ -449,9 +464,88 @@ static void test_uncounted_calls(void)
 	prices_free(p);
 }
 
+/* A fork: the limits of its own policies, the counters of its family. */
+static void join(const char *text)
+{
+	static struct box_part part;
+	struct err e = { 0 };
+
+	policy_done(&part.policy);
+	part.policy = (struct policy){ 0 };
+	CHECK(policy_parse(&part.policy, text, strlen(text), &e) == 0);
+	free(kin.state);
+	kin.state = xcalloc(1, sizeof(*kin.state));
+	kin.parts = &part;
+	kin.n_parts = 1;
+	kin.generation++;
+	list_add(&account.boxes, &kin.in_account);
+}
+
+static void leave(void)
+{
+	list_del(&kin.in_account);
+	budget_forget(&kin);
+	policy_done(&kin.parts->policy);
+	kin.parts->policy = (struct policy){ 0 };
+	free(kin.state);
+	kin.state = NULL;
+	who = &box;
+}
+
+static void test_family(void)
+{
+	static const char same[] = "budget requests 5, up 1000\n"
+				   "budget a.test requests 3";
+	struct budget_hold h = { 0 }, more = { 0 };
+	struct gate_count c;
+
+	fresh(same, "");
+	join(same);
+	CHECK(passes("a.test", 2) == 2);
+	who = &kin;
+	CHECK(passes("a.test", 9) == 1);
+	CHECK_STR(why, "the budget of a.test, shared with ix, is used up (3 "
+		       "requests in all): ask an operator for more");
+	CHECK(begin(&h, "b.test") == BUDGET_OK);
+	CHECK(budget_up(&h, 700));
+	budget_end(&h, 0);
+	who = &box;
+	CHECK(begin(&h, "b.test") == BUDGET_OK);
+	CHECK(!budget_up(&h, 301));
+	budget_end(&h, 0);
+	CHECK(passes("b.test", 9) == 0);
+	/* Each is charged for its own share. */
+	box_count(&box, &c);
+	CHECK(c.requests == 3 && c.up_bytes == 0);
+	box_count(&kin, &c);
+	CHECK(c.requests == 2 && c.up_bytes == 700);
+	leave();
+	/* Connections at once. */
+	fresh("budget connections 1", "");
+	join("budget connections 1");
+	CHECK(begin(&h, "a.test") == BUDGET_OK);
+	who = &kin;
+	CHECK(begin(&more, "a.test") == BUDGET_DENY);
+	budget_end(&h, 0);
+	CHECK(begin(&more, "a.test") == BUDGET_OK);
+	budget_end(&more, 0);
+	leave();
+	/* A shorter window of a relative does not refill a longer one. */
+	fresh("budget requests 2/h", "");
+	join("budget requests 9/s");
+	CHECK(passes("a.test", 9) == 2);
+	account.live[0].window_ms -= 5000;
+	who = &kin;
+	CHECK(passes("a.test", 1) == 1);
+	who = &box;
+	CHECK(passes("a.test", 9) == 0);
+	leave();
+}
+
 int main(void)
 {
 	test_requests();
+	test_family();
 	test_granted();
 	test_places();
 	test_hosts();

@@ -28,6 +28,8 @@ static void same(const struct gate_msg *a, const struct gate_msg *b)
 	CHECK(a->port == b->port && a->line == b->line);
 	CHECK(a->shown == b->shown);
 	CHECK(memcmp(&a->count, &b->count, sizeof(a->count)) == 0);
+	if (a->account)
+		CHECK_STR(a->account, b->account);
 	CHECK(a->n_parts == b->n_parts && a->n_uses == b->n_uses);
 	for (i = 0; i < a->n_parts; i++) {
 		CHECK_STR(a->parts[i].name, b->parts[i].name);
@@ -57,6 +59,7 @@ static void test_round(void)
 		  .id = id,
 		  .project = "alpha",
 		  .name = "",
+		  .account = id,
 		  .flags = GATE_OBSERVE,
 		  .fds = GATE_FDS_ALL,
 		  .ask_ms = 1ULL << 40,
@@ -126,11 +129,15 @@ static void test_bounds(void)
 			      .id = id,
 			      .project = "alpha",
 			      .name = "",
+			      .account = id,
 			      .parts = { { "a", text }, { "b", "x" } },
 			      .n_parts = 1 };
 	struct gate_msg bad;
 
 	CHECK(!refused(&m));
+	bad = m;
+	bad.account = "../../etc";
+	CHECK(refused(&bad));
 	memset(text, 'x', GATE_TEXT_MAX);
 	CHECK(!refused(&m));
 	m.n_parts = 2;

@@ -2,6 +2,7 @@
  * The registry on a real file: rows survive a process that ends without
  * closing, names are unique among the living, migrations go forward only.
  */
+#include "registry/gate.h"
 #include "registry/registry.h"
 
 #include <errno.h>
@@ -265,6 +266,70 @@ static void test_crash(void)
 	CHECK(r.wal_pages > 0);
 	CHECK(registry_checkpoint(&r, &e) == 0);
 	CHECK(r.wal_pages == 0);
+	registry_close(&r);
+}
+
+static off_t wal_size(void)
+{
+	char wal[sizeof(path) + 8];
+	struct stat sb = { 0 };
+
+	snprintf(wal, sizeof(wal), "%s-wal", path);
+	CHECK(stat(wal, &sb) == 0);
+	return sb.st_size;
+}
+
+/* A burst of commits does not leave its write-ahead log behind. */
+static void test_wal_shrinks_after_a_checkpoint(void)
+{
+	enum { ROWS = 3000, LEFT = 4 << 20 };
+	struct registry r;
+	struct err e = { 0 };
+	int i, bad = 0;
+
+	CHECK(registry_open(&r, path, &e) == 0);
+	for (i = 0; i < ROWS; i++) {
+		char id[16];
+		struct sandbox_row a;
+
+		snprintf(id, sizeof(id), "w%d", i);
+		a = box(id, id);
+		bad += registry_sandbox_add(&r, &a, &e) < 0;
+	}
+	CHECK(bad == 0 && wal_size() > 2 * LEFT);
+	CHECK(registry_checkpoint(&r, &e) == 0);
+	clear(&r);
+	CHECK(registry_checkpoint(&r, &e) == 0);
+	CHECK(registry_sandbox_remove(&r, "nobody", &e) == 0);
+	{
+		struct sandbox_row a = box("one", "one");
+
+		CHECK(registry_sandbox_add(&r, &a, &e) == 0);
+	}
+	CHECK(wal_size() <= LEFT);
+	clear(&r);
+	registry_close(&r);
+}
+
+/* Processor time of a family: also of members that ended. */
+static void test_usage_of_a_family(void)
+{
+	struct usage_row row = { .sandbox = "ia", .project = "p", .cpu_us = 5 };
+	struct registry r;
+	struct err e = { 0 };
+	uint64_t us = 1;
+
+	CHECK(registry_open(&r, ":memory:", &e) == 0);
+	CHECK(registry_usage_family(&r, "ia", &us, &e) == 0 && us == 0);
+	CHECK(registry_usage_put(&r, &row, &e) == 0);
+	row.sandbox = "ib";
+	row.account = "ia";
+	row.ended_ms = 9;
+	CHECK(registry_usage_put(&r, &row, &e) == 0);
+	row.sandbox = row.account = "ic";
+	CHECK(registry_usage_put(&r, &row, &e) == 0);
+	CHECK(registry_usage_family(&r, "ia", &us, &e) == 0 && us == 10);
+	CHECK(registry_usage_family(&r, "ic", &us, &e) == 0 && us == 5);
 	registry_close(&r);
 }
 
@@ -533,7 +598,7 @@ static void put_usage(struct registry *r, const char *id, const char *project,
 		      uint64_t from, uint64_t to)
 {
 	struct usage_row row = { id, project, 1,    UINT64_MAX, 3,
-				 4,  from,    from, to };
+				 4,  from,    from, to,         NULL };
 	struct err e = { 0 };
 
 	CHECK(registry_usage_put(r, &row, &e) == 0);
@@ -547,6 +612,40 @@ static void check_sums(struct registry *r, const struct usage_filter *f,
 
 	CHECK(registry_usage_sums(r, f, see_sum, &got, &e) == 0);
 	CHECK_STR(got.text, want);
+}
+
+static int count_sum(void *arg, const struct egress_row *sum)
+{
+	(void)sum;
+	++*(unsigned *)arg;
+	return 0;
+}
+
+/* Sandboxes that reached nothing cost nothing when egress is added up. */
+static void test_egress_sums_do_not_grow_with_usage(void)
+{
+	enum { ROWS = 2000, STEPS = 500 };
+	struct usage_filter f = { "", "", 0, INT64_MAX, 0 };
+	struct egress_row out = { .sandbox = "u7", .project = "p" };
+	struct registry r;
+	struct err e = { 0 };
+	unsigned n = 0;
+	int i;
+
+	CHECK(registry_open(&r, ":memory:", &e) == 0);
+	CHECK(registry_begin(&r, &e) == 0);
+	for (i = 0; i < ROWS; i++) {
+		char id[16];
+
+		snprintf(id, sizeof(id), "u%d", i);
+		put_usage(&r, id, "p", 100, 200);
+	}
+	CHECK(registry_end(&r, 0, &e) == 0);
+	CHECK(registry_egress_put(&r, &out, &e) == 0);
+	CHECK(registry_egress_sums(&r, &f, count_sum, &n, &e) == 0 && n == 1);
+	CHECK(sqlite3_stmt_status(r.st[ST_EGRESS_SUM],
+				  SQLITE_STMTSTATUS_VM_STEP, 0) < STEPS);
+	registry_close(&r);
 }
 
 static void test_usage(void)
@@ -940,6 +1039,9 @@ int main(void)
 	test_templates();
 	test_from_v1();
 	test_crash();
+	test_wal_shrinks_after_a_checkpoint();
+	test_usage_of_a_family();
+	test_egress_sums_do_not_grow_with_usage();
 	test_speed();
 	test_pool();
 	test_newer();
