@@ -50,10 +50,11 @@ void show_id(const json_t *j, const char *key, char out[SHOW_CAP])
 	snprintf(out, SHOW_CAP, "%.12s", show_str(j, key));
 }
 
-void server_open(struct cli *cli, struct http_client *c)
+bool server_try(struct cli *cli, struct http_client *c, char why[MESSAGE_CAP])
 {
 	(void)cli;
 	(void)c;
+	(void)why;
 	abort();
 }
 
