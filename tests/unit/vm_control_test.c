@@ -120,7 +120,9 @@ static bool deaf_once(int listen_fd)
 	return write(fd, &p, sizeof(p)) == sizeof(p);
 }
 
-static void redial(void)
+/* With `late` the machine takes no call for so many seconds, and its queue has
+ * one place. */
+static void redial(unsigned late)
 {
 	char dir[] = "/tmp/control-test-XXXXXX";
 	struct control_line line;
@@ -132,10 +134,14 @@ static void redial(void)
 	dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	listen_fd = unix_listen_at(dir_fd, "control.sock", SOCK_STREAM, 0600);
 	CHECK(listen_fd >= 0 && fd_set_nonblock(listen_fd, false) == 0);
+	CHECK(!late || listen(listen_fd, 0) == 0);
 	fflush(stdout);
 	pid = fork();
-	if (pid == 0)
+	if (pid == 0) {
+		alarm(60); /* no second call comes: it failed */
+		sleep(late);
 		_exit(deaf_once(listen_fd) ? 0 : 1);
+	}
 	CHECK(control_open(&line, dir_fd, ".", &e) == 0);
 	CHECK(control_sync(&line, 20000, &e) == 0);
 	control_close(&line);
@@ -151,6 +157,7 @@ int main(void)
 	answers();
 	words();
 	silence();
-	redial();
+	redial(0);
+	redial(4);
 	return CHECK_DONE();
 }

@@ -14,7 +14,7 @@
 #include "base/fd.h"
 #include "sandbox/vm/patience.h"
 
-enum { REDIAL_MS = 3000 };
+enum { REDIAL_MS = 3000, FULL_MS = 50 };
 
 static int dial(struct control_line *l, struct err *e)
 {
@@ -135,6 +135,18 @@ static int stamp(struct guest_req *q, struct err *e)
 	return 0;
 }
 
+/* Calls that QEMU has not taken yet fill its queue on a slow host: EAGAIN. */
+static int redial(struct control_line *l, uint64_t end, struct err *e)
+{
+	while (dial(l, e) < 0) {
+		if (e->code != EAGAIN || clock_boot_ms() >= end)
+			return -e->code;
+		err_clear(e);
+		poll(NULL, 0, FULL_MS);
+	}
+	return 0;
+}
+
 static int ask(struct control_line *l, struct guest_req *q, uint64_t most_ms,
 	       struct err *e)
 {
@@ -154,7 +166,7 @@ static int ask(struct control_line *l, struct guest_req *q, uint64_t most_ms,
 			return r;
 		err_clear(e);
 		control_close(l);
-		if (dial(l, e) < 0)
+		if (redial(l, end, e) < 0)
 			return -e->code;
 		now = clock_boot_ms();
 		wait *= 2;
