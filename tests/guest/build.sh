@@ -84,7 +84,7 @@ in_system() {
 	' sh "$root" "$@"
 }
 
-stamp=$(cat tests/guest/build.sh packaging/packages.txt | sha256sum | cut -c1-16)
+stamp=$({ cat tests/guest/build.sh; tools/deps.sh list build run vm; } | sha256sum | cut -c1-16)
 if [ "$(cat "$out/stamp" 2>/dev/null)" != "$stamp" ]; then
 	make_system
 	echo "$stamp" >"$out/stamp"
