@@ -91,7 +91,7 @@ static void test_keys(void)
 	CHECK(who.scope == SCOPE_USE);
 	CHECK(check("X-API-Key", "good", SCOPE_USE, 0) == 0);
 	CHECK(check("Authorization", "bearer good", SCOPE_USE, 0) == 0);
-	CHECK(check("Authorization", "Basic good", SCOPE_USE, 0) == -EACCES);
+	CHECK(check("Authorization", "Secret good", SCOPE_USE, 0) == -EACCES);
 	CHECK(by_bearer("bad", SCOPE_READ) == -EACCES);
 	CHECK(by_bearer("", SCOPE_READ) == -EACCES);
 	CHECK_STR(who.project, "-");

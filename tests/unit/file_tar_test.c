@@ -229,6 +229,21 @@ static void test_pax_with_nul(void)
 	CHECK(tar_pax_get("10 path=a\n", 10, &x, &e) == 0);
 }
 
+static void test_pax_with_long_path(void)
+{
+	static char name[FILE_PATH_MAX + 2];
+	static struct tar_extra x;
+	AUTO(buf_done) struct buf pax = { 0 };
+	struct err e = { 0 };
+
+	memset(name, 'n', sizeof(name) - 1);
+	tar_pax_put(&pax, "path", name, FILE_PATH_MAX);
+	CHECK(tar_pax_get(buf_data(&pax), buf_len(&pax), &x, &e) == 0);
+	buf_clear(&pax);
+	tar_pax_put(&pax, "path", name, FILE_PATH_MAX + 1);
+	CHECK(tar_pax_get(buf_data(&pax), buf_len(&pax), &x, &e) == -EBADMSG);
+}
+
 static void test_pax(void)
 {
 	struct stat st;
@@ -351,6 +366,7 @@ int main(void)
 	test_replace();
 	test_odd_types();
 	test_pax_with_nul();
+	test_pax_with_long_path();
 	test_pax();
 	test_broken();
 	test_numbers();
