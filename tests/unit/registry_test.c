@@ -412,6 +412,15 @@ static void test_transactions(void)
 	err_clear(&e);
 	CHECK(registry_sandbox_each(&r, see_box, &seen, &e) == 0);
 	CHECK(seen.n == 0);
+	/* A step that failed without the database's doing. */
+	CHECK(registry_begin(&r, &e) == 0);
+	CHECK(registry_sandbox_add(&r, &a, &e) == 0);
+	CHECK(registry_begin(&r, &e) == 0);
+	CHECK(registry_end(&r, -EBUSY, &e) == -EBUSY);
+	CHECK(registry_end(&r, 0, &e) == -EIO);
+	err_clear(&e);
+	CHECK(registry_sandbox_each(&r, see_box, &seen, &e) == 0);
+	CHECK(seen.n == 0);
 	CHECK(registry_begin(&r, &e) == 0);
 	CHECK(registry_end(&r, registry_sandbox_add(&r, &b, &e), &e) == 0);
 	CHECK(registry_sandbox_each(&r, see_box, &seen, &e) == 0);

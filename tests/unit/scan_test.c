@@ -166,6 +166,12 @@ static void test_prefix(void)
 	CHECK(hides(set, "abcdefghijkl", "************"));
 	scan_done(&s);
 	scan_set_free(set);
+	/* In the other order, too. */
+	set = scan_set_new();
+	scan_set_add(set, "abcdefghijkl", 12, 2);
+	scan_set_add(set, "abcdefgh", 8, 1);
+	CHECK(hides(set, "abcdefghijkl", "************"));
+	scan_set_free(set);
 }
 
 /* What cannot be a beginning is not held back. */
