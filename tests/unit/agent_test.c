@@ -464,7 +464,7 @@ static void test_many(void)
 	CHECK(bad == CHANNELS_MAX);
 }
 
-/* Processes with this parent: all of them, or those that nobody reaped. */
+/* Counts the processes with this parent, or only the zombies of them. */
 static unsigned children_of(pid_t parent, bool zombies, int sig)
 {
 	DIR *d = opendir("/proc");
@@ -494,8 +494,8 @@ static unsigned children_of(pid_t parent, bool zombies, int sig)
 	return n;
 }
 
-/* Those that have lost their parents end at once, while the agent does not
- * run: one signal tells of them all. */
+/* 400 orphans end at once while the agent is stopped: the kernel sends one
+ * SIGCHLD for all of them. */
 static void test_orphans_are_reaped(const struct box *b)
 {
 	enum { N = 400 };

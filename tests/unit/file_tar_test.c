@@ -259,7 +259,7 @@ static void test_sizes_that_lie(void)
 {
 	struct tar_entry t = { .type = TAR_SYMLINK, .mode = 0777, .size = 600 };
 
-	/* A link has no content, whatever its size says. */
+	/* A link has no content; the reader ignores its size. */
 	snprintf(t.path, sizeof(t.path), "link");
 	snprintf(t.link, sizeof(t.link), "f");
 	tar_head_put(&run_in, &t);

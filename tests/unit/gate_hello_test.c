@@ -190,7 +190,7 @@ static void test_two_names(void)
 	buf_done(&ext);
 }
 
-/* What one reader takes and another leaves. */
+/* Two parsers could read these hellos differently. */
 static void test_ambiguous(void)
 {
 	struct buf x = { 0 }, alpn = { 0 }, b = { 0 };

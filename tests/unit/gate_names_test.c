@@ -491,7 +491,8 @@ static void test_denied_addresses(void)
 		{ "first.test", "::ffff:198.51.100.7", "GET", false },
 		{ "x.test", "::ffff:192.0.2.7", "POST", true },
 		{ "x.test", "::ffff:192.0.2.7", "GET", false },
-		/* Nobody can look any more. */
+		/* The method is unknown: denied, because the connection is open
+		   then. */
 		{ "x.test", "::ffff:192.0.2.7", NULL, true },
 	};
 	struct box_part part = { .name = "p" };

@@ -130,7 +130,7 @@ static void test_binds(void)
 	CHECK(!secret_binds(&s, &other_method));
 	CHECK(!secret_binds(&s, &other_path));
 	CHECK(secret_binds(&s, &unknown));
-	/* These go to no host, whatever they name. */
+	/* Secrets of these kinds go to no host. */
 	s.kind = SECRET_TOTP;
 	CHECK(!binds(&s, SCHEME_HTTPS, "api.test", 443));
 	s.kind = SECRET_TEXT;
