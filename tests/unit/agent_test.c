@@ -296,7 +296,10 @@ static void test_pty(void)
 	client_frame(&c, FRAME_INPUT_EOF, 4, NULL, 0);
 	client_wait(&c, &r);
 	buf_str(&r.out[0]);
-	CHECK(says(&r, "ab\r\ncab\r\nc"));
+	/* The terminal's echo of "c" comes before or after cat's first line. */
+	CHECK(fine(&r) && (strcmp(OUT(r), "ab\r\ncab\r\nc") == 0 ||
+			   strcmp(OUT(r), "ab\r\nab\r\ncc") == 0));
+	result_done(&r);
 	/* The keyboard's interrupt, and a resize. */
 	s.argv = (const char *[]){ "sh", "-c",
 				   "trap 'stty size; exit 6' WINCH; sleep 0.1; "
