@@ -76,6 +76,16 @@ def in_child(fn):
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
+class Conn:
+    closed, good = False, True
+
+    def usable(self):
+        return self.good
+
+    def close(self):
+        self.closed = True
+
+
 class Connections(unittest.TestCase):
     def test_connection_is_used_again(self):
         with Server() as s, Client(socket=s.path) as c:
@@ -96,6 +106,13 @@ class Connections(unittest.TestCase):
             c.host()
             self.assertEqual(s.count, 2)
 
+    def test_connection_that_broke_is_closed(self):
+        link, conn = Link(Endpoint("/none")), Conn()
+        link.keep(conn)
+        conn.good = False
+        self.assertIsNone(link.reuse())
+        self.assertTrue(conn.closed)
+
     def test_forked_process_uses_its_own_connection(self):
         with Server() as s, Client(socket=s.path) as c:
             c.host()
@@ -109,15 +126,6 @@ class Connections(unittest.TestCase):
             self.assertEqual(s.count, 2)
 
     def test_idle_connections_are_bounded(self):
-        class Conn:
-            closed = False
-
-            def usable(self):
-                return True
-
-            def close(self):
-                self.closed = True
-
         link = Link(Endpoint("/none"))
         conns = [Conn() for _ in range(IDLE_MAX + 2)]
         for conn in conns:

@@ -18,7 +18,7 @@
 
 static char root[] = "/tmp/agent-child-XXXXXX";
 
-/* What the child says before its exec, which fails with ENOENT in this root. */
+/* The error that the child reports. Its exec fails with ENOENT in this root. */
 static struct err finish(struct plan *p)
 {
 	static char *none[] = { NULL };

@@ -296,7 +296,10 @@ static void test_pty(void)
 	client_frame(&c, FRAME_INPUT_EOF, 4, NULL, 0);
 	client_wait(&c, &r);
 	buf_str(&r.out[0]);
-	CHECK(says(&r, "ab\r\ncab\r\nc"));
+	/* The terminal's echo of "c" comes before or after cat's first line. */
+	CHECK(fine(&r) && (strcmp(OUT(r), "ab\r\ncab\r\nc") == 0 ||
+			   strcmp(OUT(r), "ab\r\nab\r\ncc") == 0));
+	result_done(&r);
 	/* The keyboard's interrupt, and a resize. */
 	s.argv = (const char *[]){ "sh", "-c",
 				   "trap 'stty size; exit 6' WINCH; sleep 0.1; "
@@ -464,7 +467,7 @@ static void test_many(void)
 	CHECK(bad == CHANNELS_MAX);
 }
 
-/* Processes with this parent: all of them, or those that nobody reaped. */
+/* Counts the processes with this parent, or only the zombies of them. */
 static unsigned children_of(pid_t parent, bool zombies, int sig)
 {
 	DIR *d = opendir("/proc");
@@ -494,8 +497,8 @@ static unsigned children_of(pid_t parent, bool zombies, int sig)
 	return n;
 }
 
-/* Those that have lost their parents end at once, while the agent does not
- * run: one signal tells of them all. */
+/* 400 orphans end at once while the agent is stopped: the kernel sends one
+ * SIGCHLD for all of them. */
 static void test_orphans_are_reaped(const struct box *b)
 {
 	enum { N = 400 };

@@ -1,5 +1,5 @@
-/* Approvals as the api has them: which requests an answer releases, and what a
- * door that went away and came back leaves of them. */
+/* Approvals in the api: which requests an answer releases, and which approvals
+ * remain when a gate worker disconnects and reconnects. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +17,7 @@ static struct gate_link link = { .api = &api };
 static struct sandbox boxes[2] = { { .id = "iaaa", .project = "p" },
 				   { .id = "ibbb", .project = "p" } };
 
-/* What doors heard: a bit for each request that was let go, or denied. */
+/* Answers that were sent to the gate: a bit for each request. */
 static unsigned allowed, denied;
 static uint64_t shown;
 
@@ -154,7 +154,7 @@ static void test_refused_at_once(void)
 	CHECK(approvals_count(&api) == 0);
 }
 
-/* A door that comes back tells again what waits. */
+/* A gate worker that reconnects reports its waiting requests again. */
 static void test_door_comes_back(void)
 {
 	struct approval *p;
@@ -180,7 +180,8 @@ static void test_door_comes_back(void)
 	CHECK(approval_waits(p));
 	approvals_settle(&link);
 	CHECK(approvals_count(&api) == 1 && approvals_any(&link));
-	/* The same number of a door that started anew is another request. */
+	/* A restarted gate worker counts from 1: the number means another
+	 * request. */
 	approvals_lost(&link);
 	m.shown = 0;
 	shown = 0;
@@ -192,7 +193,7 @@ static void test_door_comes_back(void)
 	CHECK(approvals_count(&api) == 0 && !approvals_any(&link));
 }
 
-/* The answer is not sent to a door that may have given the number anew. */
+/* The api sends no answer to a gate worker that may have reused the number. */
 static void test_answer_while_the_door_is_away(void)
 {
 	struct approval *p;

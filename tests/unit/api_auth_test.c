@@ -1,4 +1,4 @@
-/* Who a request is from, and what its key may do. */
+/* The identity of a request, and the rights of its key. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -91,7 +91,7 @@ static void test_keys(void)
 	CHECK(who.scope == SCOPE_USE);
 	CHECK(check("X-API-Key", "good", SCOPE_USE, 0) == 0);
 	CHECK(check("Authorization", "bearer good", SCOPE_USE, 0) == 0);
-	CHECK(check("Authorization", "Basic good", SCOPE_USE, 0) == -EACCES);
+	CHECK(check("Authorization", "Secret good", SCOPE_USE, 0) == -EACCES);
 	CHECK(by_bearer("bad", SCOPE_READ) == -EACCES);
 	CHECK(by_bearer("", SCOPE_READ) == -EACCES);
 	CHECK_STR(who.project, "-");
@@ -123,7 +123,7 @@ static void test_local(void)
 	CHECK(check(NULL, NULL, SCOPE_ADMIN, ROUTE_OPERATOR) == 0);
 	CHECK_STR(who.name, "uid:1000");
 	CHECK_STR(who.project, "");
-	/* A key that was given counts, whoever gives it. */
+	/* A key in the request counts, also over the unix socket. */
 	key.scope = SCOPE_READ;
 	CHECK(by_bearer("good", SCOPE_USE) == -EPERM);
 	CHECK(by_bearer("bad", SCOPE_READ) == -EACCES);
@@ -138,7 +138,7 @@ static void test_open(void)
 	CHECK(check(NULL, NULL, SCOPE_ADMIN, ROUTE_TOKEN) == 0);
 }
 
-/* Our own requests have the rights of who asked for them. */
+/* Internal requests have the rights of the client that caused them. */
 static void test_inner(void)
 {
 	const struct identity agent = { .project = "q", .scope = SCOPE_USE };

@@ -125,7 +125,7 @@ static void test_kept(void)
 	CHECK(replay_keep(&api, &r, "the answer", &e) == 0);
 	CHECK(row.created_ms >= now);
 	CHECK(answered("p", "k", "body", &again) && status == 409);
-	list_del(&r.node); /* it is over; its key is still the row's */
+	list_del(&r.node); /* the create ended, its row stays */
 	r.given = false;
 	CHECK(answered("p", "k", "body", &again) && status == 201);
 	CHECK_STR(word, "the answer");

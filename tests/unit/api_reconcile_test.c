@@ -1,5 +1,5 @@
-/* What a walk over the warden's objects makes of the api's rows: what is
- * missing, what nobody knows, and a list that could not be read. */
+/* Reconciliation of the api's rows with the warden's objects: missing objects,
+ * objects without a row, and lists that cannot be read. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 #include "check.h"
 
 static struct api api;
-static enum warden_op op; /* that was asked last */
+static enum warden_op op; /* of the last request */
 static warden_fn *answer;
 
 static struct image image;
@@ -18,10 +18,10 @@ static struct snapshot snap;
 static struct sandbox box;
 static struct stray stray;
 
-/* What the neighbours say. */
+/* Answers of the stubs. */
 static bool keeps_strays, rows_stay;
 
-/* What they were told. */
+/* Calls of the stubs, counted. */
 static unsigned dropped_images, retired, lost_snaps, stray_snaps, gone, kept,
 	killed, adopted, walks, complete, served, settled_strays, found_volumes,
 	settled_volumes, known, limits;
@@ -356,13 +356,14 @@ static void test_nothing_is_there(void)
 	nothing_is_there();
 	CHECK(gone == 1 && lost_snaps == 1 && dropped_images == 1);
 	CHECK(complete == 1);
-	/* One of the two is older than the other: rows stay. */
+	/* The database is older than the pool, or the other way round: rows
+	 * stay. */
 	fresh();
 	rows_stay = true;
 	box.spec.persist = true;
 	nothing_is_there();
 	CHECK(!gone && !lost_snaps && !dropped_images && kept == 1);
-	/* Those that are being made, or removed, were never there. */
+	/* Objects that are being created or removed keep their rows. */
 	fresh();
 	box.state = BOX_LAUNCHING;
 	snap.taking = true;
@@ -371,7 +372,7 @@ static void test_nothing_is_there(void)
 	CHECK(!gone && !lost_snaps && !dropped_images);
 }
 
-/* A list that cannot be read is no empty list. */
+/* An error while listing keeps all rows. */
 static void test_unreadable_lists(void)
 {
 	int lists, i;
@@ -386,7 +387,7 @@ static void test_unreadable_lists(void)
 		CHECK(!gone && !lost_snaps && !dropped_images &&
 		      !settled_volumes);
 	}
-	/* Also where none of it was seen. */
+	/* The same with objects that were not listed yet. */
 	fresh();
 	reply(EIO, "", 0);
 	CHECK(!gone && !lost_snaps && !dropped_images && complete == 0);
@@ -444,7 +445,8 @@ static void test_disk_of_one_that_ended(void)
 	fresh();
 	box.spec.persist = true;
 	end_of_list();
-	reply(0, "ibox", 0); /* its disk, among the snapshots */
+	reply(0, "ibox",
+	      0); /* the disk of the sandbox, in the list of snapshots */
 	CHECK(kept == 1 && !stray_snaps);
 	end_of_list();
 	CHECK(!gone);
@@ -456,7 +458,7 @@ static void test_found(void)
 	box.state = BOX_FOUND;
 	reply(0, "ibox", LAUNCH_PAUSED);
 	CHECK(adopted == 1 && box.state == BOX_PAUSED);
-	/* It was suspended: its row says what is to be left of it. */
+	/* A suspended sandbox has no processes: the api kills them. */
 	fresh();
 	box.state = BOX_SUSPENDED;
 	reply(0, "ibox", 0);

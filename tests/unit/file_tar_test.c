@@ -229,6 +229,50 @@ static void test_pax_with_nul(void)
 	CHECK(tar_pax_get("10 path=a\n", 10, &x, &e) == 0);
 }
 
+static void test_pax_with_long_path(void)
+{
+	static char name[FILE_PATH_MAX + 2];
+	static struct tar_extra x;
+	struct buf pax = { 0 };
+	struct err e = { 0 };
+
+	memset(name, 'n', sizeof(name) - 1);
+	tar_pax_put(&pax, "path", name, FILE_PATH_MAX);
+	CHECK(tar_pax_get(buf_data(&pax), buf_len(&pax), &x, &e) == 0);
+	buf_clear(&pax);
+	tar_pax_put(&pax, "path", name, FILE_PATH_MAX + 1);
+	CHECK(tar_pax_get(buf_data(&pax), buf_len(&pax), &x, &e) == -EBADMSG);
+	buf_done(&pax);
+}
+
+/* A record whose length ends before its line does. */
+static void test_pax_without_line_end(void)
+{
+	static const char text[] = "11 path=abc9 path=x\n";
+	static struct tar_extra x;
+	struct err e = { 0 };
+
+	CHECK(tar_pax_get(text, sizeof(text) - 1, &x, &e) == -EBADMSG);
+}
+
+static void test_sizes_that_lie(void)
+{
+	struct tar_entry t = { .type = TAR_SYMLINK, .mode = 0777, .size = 600 };
+
+	/* A link has no content; the reader ignores its size. */
+	snprintf(t.path, sizeof(t.path), "link");
+	snprintf(t.link, sizeof(t.link), "f");
+	tar_head_put(&run_in, &t);
+	add(TAR_FILE, "f", "", "x");
+	add(TAR_FILE, "g", "", "y");
+	CHECK(go() == 0 && S_ISLNK(mode_of("in/link")) && exists("in/g"));
+	CHECK_STR(get_file("in/f"), "x");
+	t.type = TAR_PAX;
+	t.size = TAR_PAX_MAX + 1;
+	tar_head_put(&run_in, &t);
+	CHECK(REFUSED(EBADMSG, "an extended header is too large"));
+}
+
 static void test_pax(void)
 {
 	struct stat st;
@@ -351,6 +395,9 @@ int main(void)
 	test_replace();
 	test_odd_types();
 	test_pax_with_nul();
+	test_pax_without_line_end();
+	test_sizes_that_lie();
+	test_pax_with_long_path();
 	test_pax();
 	test_broken();
 	test_numbers();

@@ -94,7 +94,7 @@ static int start(struct ask *a, struct box *b, const char *target,
 	return ask_start(a, b, &about, on_answer, &why);
 }
 
-/* One sandbox's requests do not take the places of another's. */
+/* The limit of a sandbox leaves room for other sandboxes. */
 static void test_limit_of_a_sandbox(void)
 {
 	unsigned i;
@@ -162,7 +162,7 @@ static void test_answer(void)
 	answered = NULL;
 	ask_answer(&gate, asks[2].number + 100, true);
 	CHECK(!answered);
-	/* An answer that comes too late is nobody else's. */
+	/* A late answer releases no other request. */
 	ask_cancel(&asks[0]);
 	ask_answer(&gate, asks[0].number, true);
 	CHECK(!answered);

@@ -432,7 +432,7 @@ static enum budget_answer begin_post(struct budget_hold *h, const char *path)
 	return a;
 }
 
-/* Calls whose tokens nobody counts are refused where tokens are limited. */
+/* With a token budget, the gate refuses calls whose tokens it cannot count. */
 static void test_uncounted_calls(void)
 {
 	static const char body[] = "{\"model\":\"small\",\"max_tokens\":4,"

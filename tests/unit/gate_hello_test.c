@@ -190,6 +190,35 @@ static void test_two_names(void)
 	buf_done(&ext);
 }
 
+/* Two parsers could read these hellos differently. */
+static void test_ambiguous(void)
+{
+	struct buf x = { 0 }, alpn = { 0 }, b = { 0 };
+	char bytes[512];
+	struct hello h;
+
+	put(&alpn, 3, 2);
+	put(&alpn, 2, 1);
+	buf_add(&alpn, "h2", 2);
+	put_ext(&x, 16, &alpn);
+	CHECK(said(&x, 4096, &h) == 1 && !h.http1);
+	put_ext(&x, 16, &alpn);
+	CHECK(said(&x, 4096, &h) == -EBADMSG);
+	/* A byte behind the extensions, inside the message. */
+	buf_clear(&x);
+	put_sni(&x, "a.test", 6);
+	wrap(&b, &x, 4096);
+	put(&b, 0, 1);
+	CHECK(buf_len(&b) < sizeof(bytes));
+	memcpy(bytes, buf_data(&b), buf_len(&b));
+	bytes[4]++; /* of the record */
+	bytes[8]++; /* of the message */
+	CHECK(hello_read(&h, bytes, buf_len(&b)) == -EBADMSG);
+	buf_done(&b);
+	buf_done(&x);
+	buf_done(&alpn);
+}
+
 static void test_pieces_and_ech(void)
 {
 	struct buf x = { 0 }, none = { 0 }, b = { 0 };
@@ -243,6 +272,7 @@ int main(void)
 	test_real();
 	test_names();
 	test_two_names();
+	test_ambiguous();
 	test_pieces_and_ech();
 	test_others();
 	return CHECK_DONE();

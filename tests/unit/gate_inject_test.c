@@ -1,5 +1,5 @@
-/* Credentials of a sandbox: which of several secrets a request gets, what is
- * masked in the answer, where canaries are found, whose codes are given. */
+/* Credentials of a sandbox: choice among several secrets, masking of answers,
+ * canaries in all parts of a request, one-time codes. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -105,7 +105,7 @@ static void add_secret(struct secret *s, const char *name, const char *header,
 	list_add(&project.secrets, &s->node);
 }
 
-/* One that fills the parameter `key`. */
+/* A secret that fills the parameter `key`. */
 static void add_query(struct secret *s, const char *name, const char *value)
 {
 	add_secret(s, name, "X-Key: {}", value);
@@ -354,7 +354,7 @@ static void test_codes(void)
 	CHECK(!gives_code("foreign"));
 	CHECK(!gives_code("none"));
 	CHECK(totp_code_of(&project, "foreign", code, &e) == 0);
-	/* A canary of that name is no use of it. */
+	/* A canary of that name gives no code. */
 	use("foreign", CANARY, true);
 	CHECK(!gives_code("foreign"));
 }

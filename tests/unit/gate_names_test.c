@@ -306,6 +306,31 @@ static void test_many_names(void)
 	rig_down(&r);
 }
 
+/* A full set: the name that was not used for longest goes. */
+static void test_oldest_name_goes(void)
+{
+	enum { WAYS = 16 };
+	struct state_name *set;
+	struct rig r;
+	uint32_t v4;
+	unsigned i;
+
+	rig_up(&r, "allow * *");
+	CHECK(resolve(&r, "new.test", DNS_A, false, &v4, NULL) == 0);
+	for (i = 0; i < STATE_NAMES; i++)
+		if (strcmp(r.box.state->names[i].host, "new.test") == 0)
+			break;
+	set = &r.box.state->names[i / WAYS * WAYS];
+	for (i = 0; i < WAYS; i++) {
+		snprintf(set[i].host, sizeof(set[i].host), "old%u.test", i);
+		set[i].used_ms = i == 11 ? 5 : 10 + i;
+	}
+	CHECK(resolve(&r, "new.test", DNS_A, false, &v4, NULL) == 0);
+	CHECK_STR(set[11].host, "new.test");
+	CHECK_STR(set[0].host, "old0.test");
+	rig_down(&r);
+}
+
 /* --- decisions --- */
 
 static void test_parts(void)
@@ -450,13 +475,56 @@ static void test_names_of_others(void)
 	policy_done(&parts[1].policy);
 }
 
+/* A name that is allowed has an address that another rule denies. */
+static void test_denied_addresses(void)
+{
+	static const char policy[] = "allow * first.test\n"
+				     "deny POST [192.0.2.0/24]:*\n"
+				     "deny * 198.51.100.7\n"
+				     "allow * *\n";
+	static const struct {
+		const char *host, *address, *method;
+		bool denied;
+	} rows[] = {
+		{ "x.test", "::ffff:203.0.113.1", "GET", false },
+		{ "x.test", "::ffff:198.51.100.7", "GET", true },
+		{ "first.test", "::ffff:198.51.100.7", "GET", false },
+		{ "x.test", "::ffff:192.0.2.7", "POST", true },
+		{ "x.test", "::ffff:192.0.2.7", "GET", false },
+		/* The method is unknown: denied, because the connection is open
+		   then. */
+		{ "x.test", "::ffff:192.0.2.7", NULL, true },
+	};
+	struct box_part part = { .name = "p" };
+	struct box b = { .parts = &part, .n_parts = 1 };
+	AUTO(buf_done) struct buf why = { 0 };
+	struct in6_addr a;
+	struct err e = { 0 };
+	size_t i;
+
+	CHECK(policy_parse(&part.policy, policy, sizeof(policy) - 1, &e) == 0);
+	for (i = 0; i < ARRAY_LEN(rows); i++) {
+		const struct request q = { SCHEME_HTTPS, rows[i].host, 443,
+					   rows[i].method,
+					   rows[i].method ? "/" : NULL };
+
+		CHECK(inet_pton(AF_INET6, rows[i].address, &a) == 1);
+		CHECK(box_denies_address(&b, &q, &a, &why) == rows[i].denied);
+	}
+	CHECK(strstr(buf_str(&why), "line 3") != NULL);
+	CHECK(!box_denies_address(&b, NULL, &a, NULL));
+	policy_done(&part.policy);
+}
+
 int main(void)
 {
+	test_denied_addresses();
 	test_names_of_others();
 	test_packets();
 	test_odd_names();
 	test_answers();
 	test_many_names();
+	test_oldest_name_goes();
 	test_parts();
 	test_addresses();
 	return CHECK_DONE();

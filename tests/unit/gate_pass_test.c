@@ -1,5 +1,5 @@
-/* The order of what is asked before a request leaves, and each "no" in it. The
- * neighbours of pass.c are stubs that say what a test wants. */
+/* The steps before a request leaves: their order, and a refusal in each. The
+ * functions that pass.c calls are stubs. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -10,13 +10,13 @@
 #include "gate/flow.h"
 #include "http/target.h"
 
-/* What the neighbours answer. */
+/* Answers of the stubs. */
 static enum verdict verdict, kept_verdict;
 static enum budget_answer budget;
 static int inject_code, log_code, dial_code;
 static bool dial_ok, needs_look;
 
-/* What they were asked. */
+/* Calls of the stubs, counted. */
 static unsigned begins, grants, dials, records, dones, denials, ends, asks;
 static timer_fn *timer;
 static ask_fn *answer;
@@ -298,7 +298,7 @@ static void test_denied(void)
 	verdict = VERDICT_DENY;
 	start();
 	CHECK(refused == REFUSE_POLICY && begins == 0 && denials == 1);
-	/* A request whose policy nobody could look at is not allowed. */
+	/* VERDICT_LOOK that reaches this point is a denial. */
 	fresh();
 	verdict = VERDICT_LOOK;
 	start();
@@ -445,7 +445,7 @@ static void test_dial_fails(void)
 	dial_code = EACCES;
 	start();
 	CHECK(refused == REFUSE_UPSTREAM && gone == 0);
-	/* It was recorded as a request, and ends as one. */
+	/* The log has the request already: the refusal is its end. */
 	CHECK(denials == 0 && dones == 1);
 }
 

@@ -37,6 +37,7 @@ static const struct {
 	{ "g\r\n", BAD, "", 0 },
 	{ "5;ext=1\r\nhello", BAD, "", 0 },
 	{ "5\r\nhello0\r\n\r\n", BAD, "hello", 0 },
+	{ "5\r\nhello0\n0\r\n\r\n", BAD, "hello", 0 },
 	{ "5\r\nhello\n0\r\n\r\n", BAD, "hello", 0 },
 	{ "5\r\nhello\r0\r\n\r\n", BAD, "hello", 0 },
 	{ "0\r\nTrailer: x\r\n\r\n", BAD, "", 0 },

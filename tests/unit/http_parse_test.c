@@ -9,6 +9,9 @@
 #define GET "GET / HTTP/1.1\r\n"
 #define HOST "Host: h\r\n"
 #define END "\r\n"
+#define OLD_UPGRADE                                 \
+	"GET / HTTP/1.0\r\nConnection: upgrade\r\n" \
+	"Upgrade: wire/1\r\n\r\n"
 
 /* Scans and parses as a server does; the bytes come `piece` at a time. */
 static int feed(const char *p, size_t n, size_t piece, struct http_head *h)
@@ -234,6 +237,10 @@ static void test_good(void)
 	CHECK(!http_wants_upgrade(&h, "wire/1"));
 	CHECK(feed("GET / HTTP/1.0\r\n\r\n", 18, 18, &h) == 18);
 	CHECK(h.minor == 0 && !h.keep_alive);
+	/* HTTP/1.0 knows no upgrade. */
+	CHECK(feed(OLD_UPGRADE, strlen(OLD_UPGRADE), 99, &h) > 0);
+	CHECK(http_has_token(&h, "upgrade", "wire/1"));
+	CHECK(!http_wants_upgrade(&h, "wire/1"));
 	CHECK(feed(GET HOST "Connection: x, close\r\n" END, 49, 49, &h) == 49);
 	CHECK(!h.keep_alive);
 	CHECK(feed(GET HOST "Transfer-Encoding: Chunked\r\n" END, 55, 55, &h) ==

@@ -22,7 +22,7 @@ static const struct launch_spec spec = { .id = "i1",
 					 .hostname = "one",
 					 .cpus_milli = 100000 };
 
-/* What a child found, in bits; 0: all is well. */
+/* The exit status of a child that calls `fn`; 0 is success. */
 static int in_child(int (*fn)(void))
 {
 	int status;
@@ -41,7 +41,7 @@ static long keys(int op, long a, const char *type, const char *name)
 	return syscall(SYS_keyctl, op, a, type, name, 0);
 }
 
-/* A key of the host's session is no key of the sandbox's. */
+/* The sandbox cannot find a key of the host's session keyring. */
 static int keyring_is_its_own(void)
 {
 	struct launch_ctx l = { .spec = &spec };

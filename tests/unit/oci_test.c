@@ -14,7 +14,8 @@
 #define HEX2 "ff23456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 
 static const struct oci_platform amd64 = { "linux", "amd64", "" };
-static const struct oci_platform arm64 = { "linux", "arm64", "v8" };
+static const struct oci_platform arm64 = { "linux", "arm64", "v8" },
+				 plain = { "linux", "arm64", "" };
 
 static void test_digests(void)
 {
@@ -76,6 +77,10 @@ static void test_index(void)
 	static const char two[] =
 		INDEX(ENTRY(DIGEST, PLATFORM("linux", "arm64")) "," ENTRY(
 			OTHER, PLATFORM("linux", "amd64")));
+	static const char variants[] =
+		INDEX(ENTRY(DIGEST, PLATFORM("linux", "arm64")) "," ENTRY(
+			OTHER, PLATFORM("linux", "arm64\",\"variant\":\"v8")));
+	static const struct oci_platform v8 = { "linux", "arm64", "v8" };
 	static const char same[] =
 		INDEX(ENTRY(DIGEST, "") "," ENTRY(OTHER, ""));
 	static const char proof[] =
@@ -88,6 +93,10 @@ static void test_index(void)
 	CHECK_STR(b.digest, OTHER);
 	CHECK(b.size == 7);
 	CHECK(pick(two, &arm64, true, &b) == 0);
+	CHECK_STR(b.digest, DIGEST);
+	CHECK(pick(variants, &v8, false, &b) == 0);
+	CHECK_STR(b.digest, OTHER);
+	CHECK(pick(variants, &plain, false, &b) == 0);
 	CHECK_STR(b.digest, DIGEST);
 	CHECK(pick(same, &amd64, false, &b) == 0);
 	CHECK_STR(b.digest, DIGEST);
@@ -172,6 +181,9 @@ static void test_docker(void)
 	CHECK(docker("[]", &m) == -EBADMSG);
 	CHECK(docker("{}", &m) == -EBADMSG);
 	CHECK(docker("[{},{}]", &m) == -EBADMSG);
+	CHECK(docker("[{\"Config\":\"c\",\"Layers\":[\"a\"]},"
+		     "{\"Config\":\"d\",\"Layers\":[\"b\"]}]",
+		     &m) == -EBADMSG);
 	CHECK(docker("[{\"Config\":\"c\",\"Layers\":[]}]", &m) == -EBADMSG);
 	CHECK(docker("[{\"Config\":\"c\",\"Layers\":[1]}]", &m) == -EBADMSG);
 	CHECK(docker("[{\"Layers\":[\"a\"]}]", &m) == -EBADMSG);
@@ -186,6 +198,7 @@ static void test_config(void)
 		"\"Env\":[\"A=b c\",\"\\u00fc=\\n\"],\"Cmd\":null,"
 		"\"User\":5,\"WorkingDir\":\"/w\",\"Labels\":{\"a\":\"b\"},"
 		"\"ExposedPorts\":{\"80/tcp\":{}},\"Volumes\":{\"/x\":{}}}}";
+	static const char bad[] = "{\"rootfs\":{\"diff_ids\":[\"md5:1\"]}}";
 	struct buf b = { 0 };
 	struct err e = { 0 };
 	json_t *run;
@@ -202,6 +215,8 @@ static void test_config(void)
 	CHECK(run && json_equal(run, c.run));
 	json_decref(run);
 	oci_config_done(&c);
+	CHECK(oci_config_read(bad, sizeof(bad) - 1, &c, &e) == -EBADMSG);
+	err_clear(&e);
 	CHECK(oci_run_read("{\"Env\":[\"=x\"]}", 14, &e) == NULL);
 	err_clear(&e);
 	CHECK(oci_run_read("{\"Volumes\":{}}", 14, &e) == NULL);

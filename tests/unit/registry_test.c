@@ -477,6 +477,15 @@ static void test_transactions(void)
 	err_clear(&e);
 	CHECK(registry_sandbox_each(&r, see_box, &seen, &e) == 0);
 	CHECK(seen.n == 0);
+	/* A step that failed without the database's doing. */
+	CHECK(registry_begin(&r, &e) == 0);
+	CHECK(registry_sandbox_add(&r, &a, &e) == 0);
+	CHECK(registry_begin(&r, &e) == 0);
+	CHECK(registry_end(&r, -EBUSY, &e) == -EBUSY);
+	CHECK(registry_end(&r, 0, &e) == -EIO);
+	err_clear(&e);
+	CHECK(registry_sandbox_each(&r, see_box, &seen, &e) == 0);
+	CHECK(seen.n == 0);
 	CHECK(registry_begin(&r, &e) == 0);
 	CHECK(registry_end(&r, registry_sandbox_add(&r, &b, &e), &e) == 0);
 	CHECK(registry_sandbox_each(&r, see_box, &seen, &e) == 0);
@@ -974,6 +983,26 @@ static int count_stray(void *arg, const struct stray_row *row)
 	return 0;
 }
 
+/* A backup may be restored to a host with another pool. */
+static void copy_has_no_pool(struct registry *r)
+{
+	struct pool_row row;
+	char copy[200];
+	struct registry c;
+	struct err e = { 0 };
+	unsigned n = 0;
+	bool empty;
+
+	snprintf(copy, sizeof(copy), "%s.copy", path);
+	CHECK(registry_copy(r, copy, &e) == 0);
+	CHECK(registry_open(&c, copy, &e) == 0);
+	CHECK(registry_pool_get(&c, &row, &empty, &e) == 0);
+	CHECK(*row.id == '\0');
+	CHECK(registry_stray_each(&c, count_stray, &n, &e) == 0 && n == 0);
+	registry_close(&c);
+	unlink(copy);
+}
+
 static void test_pool(void)
 {
 	struct pool_row row;
@@ -995,6 +1024,7 @@ static void test_pool(void)
 		      &(struct stray_row){ .kind = "image", .id = "i", 5, 0 },
 		      &e) == 0);
 	CHECK(registry_strays_age(&r, &e) == 0);
+	copy_has_no_pool(&r);
 	/* An existing row does not change. */
 	CHECK(registry_stray_add(
 		      &r,

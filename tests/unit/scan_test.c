@@ -59,6 +59,8 @@ static void test_forms(void)
 		    "x ********************** x"));
 	CHECK(hides(set, "s3cr3t%2f%2bword%3d%3d", "**********************"));
 	CHECK(hides(set, "s3cr3t/%2Bword%3D%3D", "********************"));
+	CHECK(hides(set, "%73%33%63%72%33%74%2F%2B%77%6F%72%64%3D%3D",
+		    "******************************************"));
 	CHECK(hides(set, "7333637233742f2b776f72643d3d",
 		    "****************************"));
 	CHECK(hides(set, "7333637233742F2B776F72643D3D",
@@ -163,6 +165,12 @@ static void test_prefix(void)
 	CHECK(hides(set, "abcdefghij", "********ij"));
 	CHECK(hides(set, "abcdefghijkl", "************"));
 	scan_done(&s);
+	scan_set_free(set);
+	/* In the other order, too. */
+	set = scan_set_new();
+	scan_set_add(set, "abcdefghijkl", 12, 2);
+	scan_set_add(set, "abcdefgh", 8, 1);
+	CHECK(hides(set, "abcdefghijkl", "************"));
 	scan_set_free(set);
 }
 

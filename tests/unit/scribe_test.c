@@ -240,7 +240,7 @@ static void test_forgery(void)
 	CHECK(strstr(out, "(log.start): not signed by the log's key") != NULL);
 }
 
-/* --- logs of somebody who knows the format --- */
+/* --- forged logs --- */
 
 struct forger {
 	struct sign_key key;
@@ -327,7 +327,7 @@ static void test_forged_entries(void)
 	/* Each entry is right by itself, and one was taken out. */
 	forge_start(&f);
 	forge(&f, "log.start", "", true);
-	f.last.hash[0] ^= 1;
+	f.last.hash[0] = f.last.hash[0] == '0' ? '1' : '0';
 	forge(&f, "log.head", "", true);
 	forged(&f, 1, "entry 2 was not written behind entry 1 as it is now");
 	forge_start(&f);
@@ -352,7 +352,8 @@ static void test_forged_removal(void)
 	forge(&f, "log.start", "", true);
 	forge(&f, "log.prune", "\"through\":4", true);
 	forged(&f, 5, NULL);
-	/* Whoever removes files cannot say so in the log's name. */
+	/* A log.prune that the log's key did not sign covers no missing entry.
+	 */
 	forge_start(&f);
 	f.last.seq = 4;
 	forge(&f, "log.start", "", true);
@@ -369,7 +370,7 @@ static void test_head_without_signature(void)
 	       "head: entry 5 is not signed by the log's key");
 }
 
-/* Somebody with the key writes the log anew: its head was seen elsewhere. */
+/* The key signed two logs: the head of the first refutes the second. */
 static void test_head_of_another_log(void)
 {
 	struct chain c;

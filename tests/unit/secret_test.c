@@ -100,6 +100,10 @@ static void test_binds(void)
 		     "\"http://plain.test\",\"[2001:DB8::1]\"]}");
 	const struct request other = { SCHEME_HTTPS, "api.test", 443, "POST",
 				       "/b" };
+	const struct request other_method = { SCHEME_HTTPS, "api.test", 443,
+					      "POST", "/a/b" };
+	const struct request other_path = { SCHEME_HTTPS, "api.test", 443,
+					    "GET", "/b" };
 	const struct request unknown = { SCHEME_HTTPS, "api.test", 443, NULL,
 					 NULL };
 
@@ -112,6 +116,7 @@ static void test_binds(void)
 	CHECK(binds(&s, SCHEME_HTTPS, "a.b.x.test", 8443));
 	CHECK(!binds(&s, SCHEME_HTTPS, "x.test", 8443));
 	CHECK(!binds(&s, SCHEME_HTTPS, "ax.test", 8443));
+	CHECK(!binds(&s, SCHEME_HTTPS, "a.bx.test", 8443));
 	CHECK(binds(&s, SCHEME_HTTP, "plain.test", 80));
 	CHECK(!binds(&s, SCHEME_HTTPS, "plain.test", 443));
 	CHECK(binds(&s, SCHEME_HTTPS, "2001:db8::1", 443));
@@ -122,7 +127,15 @@ static void test_binds(void)
 		 "\"methods\":[\"GET\",\"HEAD\"],\"path\":\"/a/*\"}");
 	CHECK(binds(&s, SCHEME_HTTPS, "api.test", 443));
 	CHECK(!secret_binds(&s, &other));
+	CHECK(!secret_binds(&s, &other_method));
+	CHECK(!secret_binds(&s, &other_path));
 	CHECK(secret_binds(&s, &unknown));
+	/* Secrets of these kinds go to no host. */
+	s.kind = SECRET_TOTP;
+	CHECK(!binds(&s, SCHEME_HTTPS, "api.test", 443));
+	s.kind = SECRET_TEXT;
+	CHECK(!binds(&s, SCHEME_HTTPS, "api.test", 443));
+	s.kind = SECRET_HEADER;
 	secret_done(&s);
 }
 

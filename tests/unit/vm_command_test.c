@@ -57,7 +57,7 @@ static bool has(const struct vm_command *c, const char *one, const char *two)
 	return false;
 }
 
-/* What a guest that owns QEMU must not be able to do. */
+/* Limits that still hold when a guest has taken over QEMU. */
 static void check_walls(void)
 {
 	static const char *const denied[] = { "on,", "obsolete=deny",
