@@ -603,6 +603,7 @@ static void test_within(void)
 	CHECK(FAILS(EPERM, "leads out of", "file.read", path, in));
 	CHECK(FAILS(EINVAL, "within", "file.read", path, "within=wi"));
 	CHECK(FAILS(EINVAL, "within", "file.pack", path, in));
+	CHECK(FAILS(EINVAL, "uid", "file.chmod", path, in, "uid=4294967295"));
 	/* Links that stay inside are followed. */
 	snprintf(path, sizeof(path), "%s/wi/in/a/b", top);
 	snprintf(link, sizeof(link), "%s/wi/in/a/b/c", top);

@@ -107,16 +107,25 @@ static int set_within(struct file_job *j, size_t field, const char *value)
 	return value && *value == '/' ? 0 : -EINVAL;
 }
 
+/* The largest number would mean "as it is". */
+static int set_id(struct file_job *j, size_t field, const char *value)
+{
+	if (!value)
+		return -EINVAL;
+	return parse_u64(value, UINT32_MAX - 1,
+			 (uint64_t *)((char *)j + field));
+}
+
 static int set_uid(struct file_job *j, size_t field, const char *value)
 {
 	j->has_uid = true;
-	return set_number(j, field, value);
+	return set_id(j, field, value);
 }
 
 static int set_gid(struct file_job *j, size_t field, const char *value)
 {
 	j->has_gid = true;
-	return set_number(j, field, value);
+	return set_id(j, field, value);
 }
 
 /* Only those that say nothing to the kernel. */

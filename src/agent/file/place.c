@@ -140,9 +140,12 @@ static int step_into(int *dir_fd, const char *name, const char *path)
 
 int make_parents(const char *path, struct err *e)
 {
-	AUTO_CLOSE int fd = open(*path == '/' ? "/" : ".",
+	bool within = within_fd >= 0 && rest_within(path);
+	AUTO_CLOSE int fd = open(within         ? within_dir
+				 : *path == '/' ? "/"
+						: ".",
 				 O_PATH | O_DIRECTORY | O_CLOEXEC);
-	const char *at = path;
+	const char *at = within ? path + strlen(within_dir) : path;
 	char name[NAME_MAX + 1], sofar[PATH_MAX];
 	bool bad;
 
