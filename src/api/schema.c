@@ -649,7 +649,7 @@ const struct schema schemas[] = {
 		  OWNER_FIELD,
 		  WITHIN_FIELDS,
 		  { 0 } } },
-	{ "FileChmod", "What to give another mode or owner",
+	{ "FileChmod", "A file that gets another mode or owner",
 	  FIELDS{ PATH_FIELDS,
 		  { "mode?", "string", "octal" },
 		  { "uid?", "string", "number of the new owner" },

@@ -96,10 +96,7 @@ int place_find(struct place *p, const char *path, struct stat *st,
 void place_done(struct place *p);
 /* The same for looking; the directory of within_choose() itself is ".". */
 int place_look(struct place *p, const char *path, struct err *e) MUST_CHECK;
-/*
- * From now on paths lead nowhere but below this directory, whatever the links
- * in it say: EXDEV.
- */
+/* From now on a path or link that leads out of this directory is EXDEV. */
 int within_choose(const char *dir, struct err *e) MUST_CHECK;
 /* open() that keeps to it. */
 int path_open(const char *path, int flags) MUST_CHECK;
@@ -176,7 +173,7 @@ int unpack_into(int root_fd, struct err *e) MUST_CHECK;
 /* Of `name` in `at`, told as `path`. */
 int out_entry(int at, const char *name, const char *path, bool follow,
 	      struct err *e) MUST_CHECK;
-/* Of what is open, told as `path`. */
+/* The open file, told as `path`. */
 int out_entry_of(int fd, const char *path, struct err *e) MUST_CHECK;
 int out_entry_unreadable(int at, const char *name, const char *path,
 			 struct err *e) MUST_CHECK;

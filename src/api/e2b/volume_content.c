@@ -215,7 +215,7 @@ static void start_list(struct content *ct)
 
 /* --- changes --- */
 
-/* What all changes say: as root, and never outside of the volume. */
+/* All changes run as root, and never outside of the volume. */
 static json_t *change_body(const struct content *ct)
 {
 	return json_pack("{s:s, s:s, s:s}", "path", ct->path, "within",
