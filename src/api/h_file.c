@@ -74,6 +74,16 @@ static int take_owner(struct file_job *j, struct err *e)
 	return r == 0 ? 0 : set_owner(j, owner, e);
 }
 
+static int take_within(struct file_job *j, struct err *e)
+{
+	AUTO(buf_done) struct buf path = { 0 };
+	int r = path_from_query(http_request(j->conn), "within", &path, e);
+
+	if (r > 0)
+		job_option(j, "within", buf_data(&path));
+	return r < 0 ? r : 0;
+}
+
 static int take_flag(struct file_job *j, const char *name, struct err *e)
 {
 	bool on = false;
@@ -202,6 +212,8 @@ static void h_stat(struct api *a, struct http_conn *c, const struct call *call)
 	r = take_flag(j, "follow", &e);
 	if (r == 0)
 		r = take_detail(j, &e);
+	if (r == 0)
+		r = take_within(j, &e);
 	go(j, &answer_entry, r, &e);
 }
 
@@ -220,6 +232,8 @@ static void h_list(struct api *a, struct http_conn *c, const struct call *call)
 		r = take_after(j, &e);
 	if (r == 0)
 		r = take_detail(j, &e);
+	if (r == 0)
+		r = take_within(j, &e);
 	go(j, &answer_list, r, &e);
 }
 
@@ -271,11 +285,15 @@ static void h_content(struct api *a, struct http_conn *c,
 {
 	struct err e = { 0 };
 	struct file_job *j = ask(a, c, call, "file.read", &e);
+	int r;
 
 	if (!j)
 		return;
 	take_range(j);
-	go(j, &answer_content, take_owner(j, &e), &e);
+	r = take_owner(j, &e);
+	if (r == 0)
+		r = take_within(j, &e);
+	go(j, &answer_content, r, &e);
 }
 
 static void h_watch(struct api *a, struct http_conn *c, const struct call *call)
@@ -319,6 +337,8 @@ static void h_write(struct api *a, struct http_conn *c, const struct call *call)
 	if (r == 0)
 		r = take_detail(j, &e);
 	if (r == 0)
+		r = take_within(j, &e);
+	if (r == 0)
 		r = take_attributes(j, &e);
 	go(j, &answer_written, r, &e);
 }
@@ -340,12 +360,14 @@ static void h_unpack(struct api *a, struct http_conn *c,
 enum {
 	HAS_TO = 1,
 	HAS_MODE = 2,
-	NEEDS_MODE = 4,
+	NEEDS_MODE = 4, /* or HAS_IDS */
 	HAS_PARENTS = 8,
 	HAS_RECURSIVE = 16,
 	HAS_OVERWRITE = 32,
 	HAS_DETAIL = 64,
-	HAS_OWNER = 128
+	HAS_OWNER = 128,
+	HAS_WITHIN = 256,
+	HAS_IDS = 512,
 };
 
 struct file_change {
@@ -370,6 +392,10 @@ static const struct {
 	{ "overwrite", HAS_OVERWRITE, true },
 	{ "detail", HAS_DETAIL, true },
 	{ "owner", HAS_OWNER, false },
+	{ "within", HAS_WITHIN, false },
+	{ "within_base64", HAS_WITHIN, false },
+	{ "uid", HAS_IDS, false },
+	{ "gid", HAS_IDS, false },
 };
 
 static int body_path(struct file_job *j, const json_t *body, const char *name,
@@ -385,6 +411,33 @@ static int body_path(struct file_job *j, const json_t *body, const char *name,
 	job_word(j, buf_data(&path));
 	json_set_path(j->note, name, buf_data(&path));
 	return 0;
+}
+
+static int body_within(struct file_job *j, const json_t *body, struct err *e)
+{
+	AUTO(buf_done) struct buf path = { 0 };
+	int r = path_from_json(body, "within", &path, e);
+
+	if (r > 0)
+		job_option(j, "within", buf_data(&path));
+	return r < 0 ? r : 0;
+}
+
+/* 1: there is one. */
+static int body_id(struct file_job *j, const json_t *body, const char *name,
+		   struct err *e)
+{
+	const json_t *v = json_object_get(body, name);
+	uint64_t id;
+
+	if (!v)
+		return 0;
+	if (parse_u64(json_string_value(v), UINT32_MAX - 1, &id) < 0)
+		return err_set(e, EINVAL, "%s is not a number, as in \"1000\"",
+			       name);
+	job_option(j, name, json_string_value(v));
+	json_object_set(j->note, name, (json_t *)v);
+	return 1;
 }
 
 static int check_keys(const struct file_change *ch, json_t *body, struct err *e)
@@ -416,6 +469,7 @@ static int take_change(struct file_job *j, json_t *body, struct err *e)
 	const char *mode = json_string_value(json_object_get(body, "mode"));
 	const char *user = json_string_value(json_object_get(body, "user"));
 	const char *owner = json_string_value(json_object_get(body, "owner"));
+	int uid, gid;
 	size_t i;
 
 	if (check_keys(ch, body, e) < 0 || body_path(j, body, "path", e) < 0)
@@ -428,8 +482,12 @@ static int take_change(struct file_job *j, json_t *body, struct err *e)
 		return -e->code;
 	if (mode && set_mode(j, mode, e) < 0)
 		return -e->code;
+	uid = body_id(j, body, "uid", e);
+	gid = uid < 0 ? uid : body_id(j, body, "gid", e);
+	if (gid < 0 || body_within(j, body, e) < 0)
+		return -e->code;
 	j->detail = json_is_true(json_object_get(body, "detail"));
-	if (ch->has & NEEDS_MODE && !mode)
+	if (ch->has & NEEDS_MODE && !mode && !uid && !gid)
 		return err_set(e, EINVAL, "mode is missing");
 	if (mode)
 		json_object_set_new(j->note, "mode", json_string(mode));
@@ -472,7 +530,8 @@ static void h_mkdir(struct api *a, struct http_conn *c, const struct call *call)
 {
 	static const struct file_change ch = { "file.mkdir",
 					       HAS_MODE | HAS_PARENTS |
-						       HAS_DETAIL | HAS_OWNER,
+						       HAS_DETAIL | HAS_OWNER |
+						       HAS_WITHIN,
 					       &answer_made };
 
 	change(a, c, call, &ch);
@@ -504,7 +563,8 @@ static void h_remove(struct api *a, struct http_conn *c,
 		     const struct call *call)
 {
 	static const struct file_change ch = { "file.remove",
-					       HAS_RECURSIVE | HAS_OWNER,
+					       HAS_RECURSIVE | HAS_OWNER |
+						       HAS_WITHIN,
 					       &answer_nothing };
 
 	change(a, c, call, &ch);
@@ -514,7 +574,8 @@ static void h_chmod(struct api *a, struct http_conn *c, const struct call *call)
 {
 	static const struct file_change ch = { "file.chmod",
 					       HAS_MODE | NEEDS_MODE |
-						       HAS_RECURSIVE,
+						       HAS_RECURSIVE |
+						       HAS_WITHIN | HAS_IDS,
 					       &answer_entry };
 
 	change(a, c, call, &ch);
@@ -536,11 +597,16 @@ static void h_chmod(struct api *a, struct http_conn *c, const struct call *call)
 #define DETAIL_QUERY \
 	{ "detail", "boolean", "attributes, and where links lead" }, OWNER_QUERY
 
+#define WITHIN_QUERY          \
+	{ "within", "string", \
+	  "directory that `path` starts with and no link leads out of" }
+
 static const struct route_query path_query[] = { PATH_QUERY, { 0 } };
 static const struct route_query stat_query[] = {
 	PATH_QUERY,
 	{ "follow", "boolean", "what a link leads to, not the link" },
 	DETAIL_QUERY,
+	WITHIN_QUERY,
 	{ 0 },
 };
 static const struct route_query list_query[] = {
@@ -550,16 +616,18 @@ static const struct route_query list_query[] = {
 	{ "after", "string", "`next` of the answer before" },
 	{ "after_base64", "string", "the same as base64" },
 	DETAIL_QUERY,
+	WITHIN_QUERY,
 	{ 0 },
 };
-static const struct route_query read_query[] = { PATH_QUERY,
-						 OWNER_QUERY,
-						 { 0 } };
+static const struct route_query read_query[] = {
+	PATH_QUERY, OWNER_QUERY, WITHIN_QUERY, { 0 }
+};
 static const struct route_query write_query[] = {
 	PATH_QUERY,
 	{ "mode", "string", "octal; by default that of the old one, or 0644" },
 	{ "parents", "boolean", "make missing directories" },
 	DETAIL_QUERY,
+	WITHIN_QUERY,
 	{ 0 },
 };
 static const struct route_query watch_query[] = {
@@ -607,7 +675,7 @@ const struct route file_routes[] = {
 	{ "POST", FILES "remove", h_remove, SCOPE_USE, ROUTE_WAKE,
 	  "Remove a file or directory", NULL, "FileRemove", NULL, 204 },
 	{ "POST", FILES "chmod", h_chmod, SCOPE_USE, ROUTE_WAKE,
-	  "Change the mode of a file or directory", NULL, "FileChmod",
-	  "FileEntry", 200 },
+	  "Change the mode or the owner of a file or directory", NULL,
+	  "FileChmod", "FileEntry", 200 },
 	{ 0 },
 };

@@ -24,6 +24,11 @@
 		{ "path_base64?", "string", "instead of it" },             \
 		{ "user?", "string", "as whom" }
 #define OWNER_FIELD { "owner?", "string", "with user root: whose it is to be" }
+#define WITHIN_FIELDS                                            \
+	{ "within?", "string",                                   \
+	  "directory that `path` starts with and no link leads " \
+	  "out of" },                                            \
+		{ "within_base64?", "string", "instead of it" }
 #define DETAIL_FIELDS                                                 \
 	{ "detail?", "boolean", "attributes, and where links lead" }, \
 		OWNER_FIELD
@@ -629,6 +634,7 @@ const struct schema schemas[] = {
 		  { "parents?", "boolean",
 		    "make those above, too; no error if it is there" },
 		  DETAIL_FIELDS,
+		  WITHIN_FIELDS,
 		  { 0 } } },
 	{ "FileMove", "What to move where",
 	  FIELDS{ PATH_FIELDS,
@@ -649,11 +655,16 @@ const struct schema schemas[] = {
 	  FIELDS{ PATH_FIELDS,
 		  { "recursive?", "boolean", "with all that is in it" },
 		  OWNER_FIELD,
+		  WITHIN_FIELDS,
 		  { 0 } } },
-	{ "FileChmod", "What to give another mode",
+	{ "FileChmod", "A file that gets another mode or owner",
 	  FIELDS{ PATH_FIELDS,
-		  { "mode", "string", "octal" },
-		  { "recursive?", "boolean", "and all that is in it" },
+		  { "mode?", "string", "octal" },
+		  { "uid?", "string", "number of the new owner" },
+		  { "gid?", "string", "number of the new group" },
+		  { "recursive?", "boolean",
+		    "the mode of all that is in it, too" },
+		  WITHIN_FIELDS,
 		  { 0 } } },
 	{ "PolicyListed", "A policy, without what it says",
 	  FIELDS{ { "name", "string", NULL },

@@ -66,7 +66,7 @@ void volume_drop(struct api *a, struct volume *v);
  * again.
  */
 void volume_discard(struct api *a, struct volume *v);
-/* Its making is over, and its removal has not begun. */
+/* Clients see the volume: it is complete, and nobody removes it. */
 bool volume_ready(const struct volume *v);
 
 /*

@@ -106,7 +106,7 @@ static int set_machine_id(const struct guest *g, const struct guest_req *q,
 		return err_sys(e, "open the sandbox's root");
 	setfsgid(g->part.base);
 	setfsuid(g->part.base);
-	machine_id_set(fd, q->id, q->flags & GUEST_COPIED);
+	machine_id_set(fd, q->id);
 	setfsuid(0);
 	setfsgid(0);
 	return 0;
@@ -114,7 +114,7 @@ static int set_machine_id(const struct guest *g, const struct guest_req *q,
 
 static int wake(struct guest *g, const struct guest_req *q, struct err *e)
 {
-	if (q->flags & ~(uint32_t)GUEST_FLAGS_ALL || !id_valid(q->id) ||
+	if (q->zero != 0 || !id_valid(q->id) ||
 	    !memchr(q->hostname, '\0', sizeof(q->hostname)) ||
 	    !name_valid(q->hostname))
 		return err_set(e, EINVAL, "no id or host name was told");

@@ -172,31 +172,6 @@ static void do_kill_all(struct warden *w, struct warden_req *q,
 		list_add(&w->kill_all, &wt->node);
 }
 
-static void do_next(struct warden *w, struct warden_req *q, struct waiter *wt)
-{
-	struct warden_rep rep = { 0 };
-	struct box *best = NULL;
-	struct list *pos, *tmp;
-	size_t i;
-
-	for (i = 0; i < BOX_BUCKETS; i++)
-		list_each (pos, tmp, &w->boxes[i]) {
-			struct box *b = container_of(pos, struct box, node);
-
-			if (b->state == BOX_RUNNING &&
-			    strcmp(b->spec.id, q->id) > 0 &&
-			    (!best || strcmp(b->spec.id, best->spec.id) < 0))
-				best = b;
-		}
-	if (best)
-		rep.launch = best->spec;
-	if (best && box_is_paused(best))
-		rep.launch.flags |= LAUNCH_PAUSED;
-	if (!best)
-		err_set(&rep.err, ENOENT, "no more sandboxes");
-	answer_rep(wt, &rep, NULL, 0);
-}
-
 static void do_stat(struct warden *w, struct warden_req *q, struct waiter *wt)
 {
 	struct box *b = box_find(w, q->id);
@@ -278,26 +253,6 @@ static void do_image_remove(struct warden *w, struct warden_req *q,
 	answer(wt, &e);
 }
 
-/* ENOENT is the end of a list that was read; the api drops rows then. */
-static void list_end(int r, const char *of, struct err *e)
-{
-	if (r == -ENOENT)
-		err_set(e, ENOENT, "no more %s", of);
-	else if (r < 0)
-		err_set(e, -r, "read the list of %s in the pool: %s", of,
-			strerror(-r));
-}
-
-static void do_image_next(struct warden *w, struct warden_req *q,
-			  struct waiter *wt)
-{
-	struct warden_rep rep = { 0 };
-
-	list_end(store_image_next(&w->store, q->id, rep.id), "images",
-		 &rep.err);
-	answer_rep(wt, &rep, NULL, 0);
-}
-
 static void do_host(struct warden *w, struct warden_req *q, struct waiter *wt)
 {
 	struct warden_rep rep = { 0 };
@@ -374,18 +329,6 @@ static void do_snapshot_remove(struct warden *w, struct warden_req *q,
 	snapshot_remove(w, q->id, wt);
 }
 
-static void do_snapshot_next(struct warden *w, struct warden_req *q,
-			     struct waiter *wt)
-{
-	struct warden_rep rep = { 0 };
-	char id[ID_CAP];
-
-	list_end(snapshot_next(w, q->id, id), "snapshots", &rep.err);
-	if (rep.err.code == 0)
-		about_snapshot(w, id, &rep.launch);
-	answer_rep(wt, &rep, NULL, 0);
-}
-
 static void do_view(struct warden *w, struct warden_req *q, struct waiter *wt)
 {
 	struct warden_rep rep = { 0 };
@@ -421,17 +364,6 @@ static void do_volume_remove(struct warden *w, struct warden_req *q,
 			     struct waiter *wt)
 {
 	volume_remove(w, q->id, wt);
-}
-
-static void do_volume_next(struct warden *w, struct warden_req *q,
-			   struct waiter *wt)
-{
-	struct warden_rep rep = { 0 };
-
-	list_end(store_attached_next(&w->store, q->id, rep.volume.id,
-				     &rep.volume.bytes),
-		 "volumes", &rep.err);
-	answer_rep(wt, &rep, NULL, 0);
 }
 
 static void do_pool(struct warden *w, struct warden_req *q, struct waiter *wt)
@@ -489,12 +421,12 @@ static const struct {
 	[WARDEN_KILL] = { NEED_ID, do_kill },
 	[WARDEN_GIVE_UP] = { NEED_ID, do_give_up },
 	[WARDEN_KILL_ALL] = { NEED_NOTHING, do_kill_all },
-	[WARDEN_NEXT] = { NEED_ID_OR_EMPTY, do_next },
+	[WARDEN_NEXT] = { NEED_ID_OR_EMPTY, list_boxes },
 	[WARDEN_STAT] = { NEED_ID, do_stat },
 	[WARDEN_IMAGE_IMPORT] = { NEED_IMPORT, do_image_import },
 	[WARDEN_IMAGE_COMMIT] = { NEED_ID, do_image_commit },
 	[WARDEN_IMAGE_REMOVE] = { NEED_ID, do_image_remove },
-	[WARDEN_IMAGE_NEXT] = { NEED_ID_OR_EMPTY, do_image_next },
+	[WARDEN_IMAGE_NEXT] = { NEED_ID_OR_EMPTY, list_images },
 	[WARDEN_HOST] = { NEED_NOTHING, do_host },
 	[WARDEN_CONNECT] = { NEED_PORT, do_connect },
 	[WARDEN_DOOR] = { NEED_DOOR, do_door },
@@ -502,13 +434,13 @@ static const struct {
 	[WARDEN_RESIZE] = { NEED_LIMITS, do_resize },
 	[WARDEN_SNAPSHOT] = { NEED_SNAPSHOT, do_snapshot },
 	[WARDEN_SNAPSHOT_REMOVE] = { NEED_ID, do_snapshot_remove },
-	[WARDEN_SNAPSHOT_NEXT] = { NEED_ID_OR_EMPTY, do_snapshot_next },
+	[WARDEN_SNAPSHOT_NEXT] = { NEED_ID_OR_EMPTY, list_snapshots },
 	[WARDEN_VIEW] = { NEED_SIDES, do_view },
 	[WARDEN_PAUSE] = { NEED_PAUSE, do_pause },
 	[WARDEN_RESUME] = { NEED_PAUSE, do_pause },
 	[WARDEN_VOLUME_NEW] = { NEED_VOLUME, do_volume_new },
 	[WARDEN_VOLUME_REMOVE] = { NEED_ID, do_volume_remove },
-	[WARDEN_VOLUME_NEXT] = { NEED_ID_OR_EMPTY, do_volume_next },
+	[WARDEN_VOLUME_NEXT] = { NEED_ID_OR_EMPTY, list_volumes },
 	[WARDEN_POOL] = { NEED_POOL, do_pool },
 };
 

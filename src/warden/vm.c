@@ -344,12 +344,8 @@ static int speak(struct job *j, struct err *e)
 {
 	struct vm *v = container_of(j, struct vm, job);
 	const struct box *b = v->box;
-	/* As the launch of a container does with what came from a snapshot. */
 	const struct control_name name = { .id = b->spec.id,
-					   .hostname = b->spec.hostname,
-					   .flags = b->spec.from[0]
-							    ? GUEST_COPIED
-							    : 0 };
+					   .hostname = b->spec.hostname };
 	struct control_line line;
 	int r = 0;
 

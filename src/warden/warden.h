@@ -6,6 +6,7 @@
  *	confine.c   the small world it locks itself into
  *	claim.c	    the parent control group is ours alone
  *	serve.c	    connections, the table of requests, their validation
+ *	lists.c	    lists of what there is
  *	box.c	    sandboxes: launch, end, clean up
  *	connect.c   sockets inside a sandbox's network, for previews
  *	door.c	    those of its door (sandbox/net/)
@@ -569,6 +570,12 @@ void job_kill(const struct job *j);
 
 /* sweep.c */
 void sweep_soon(struct warden *w);
+
+/* lists.c: requests for the next of a list. */
+void list_boxes(struct warden *w, struct warden_req *q, struct waiter *wt);
+void list_images(struct warden *w, struct warden_req *q, struct waiter *wt);
+void list_snapshots(struct warden *w, struct warden_req *q, struct waiter *wt);
+void list_volumes(struct warden *w, struct warden_req *q, struct waiter *wt);
 
 /* serve.c */
 int serve_listen(struct warden *w, struct err *e) MUST_CHECK;

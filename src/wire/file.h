@@ -26,12 +26,16 @@
  * as words of argv: "follow", "parents", "recursive", "overwrite", "detail",
  * and "mode=0644" (octal), "depth=N", "limit=N", "after=PATH", "first=N",
  * "last=N", "attr=NAME=VALUE" (an extended attribute, several times),
- * "owner=USER". One that a builtin does not have is an error.
+ * "owner=USER", "within=DIR", "uid=N", "gid=N". One that a builtin does not
+ * have is an error.
  *
  * With "detail" a DETAIL stands in front of each ENTRY, a write has an ENTRY in
  * front of its WRITTEN, and an EVENT one of what it is about, if that is there.
  * With "owner" relative paths start in the home of that user, who owns what is
  * made; only root can do so for others. No such user: ESRCH.
+ *
+ * With "within" PATH starts with that directory, and no link leads out of it:
+ * EPERM.
  *
  * Exit code 0: all was done. 1: stderr has one line, "ERRNO MESSAGE\n", the
  * number decimal; the message names the path and has no control bytes, but

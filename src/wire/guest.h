@@ -38,18 +38,13 @@ enum guest_op {
 	GUEST_OPS
 };
 
-enum {
-	GUEST_COPIED = 1, /* it goes on as another sandbox than it was */
-	GUEST_FLAGS_ALL = 1,
-};
-
 struct guest_req {
 	uint32_t magic;
 	uint16_t version, op;
 	uint64_t seq;
 	/* Of GUEST_WAKE. */
 	uint64_t time_ns; /* since 1970 */
-	uint32_t flags, zero;
+	uint64_t zero;
 	uint8_t seed[GUEST_SEED];
 	char hostname[NAME_CAP];
 	char id[ID_CAP]; /* of the sandbox */

@@ -284,6 +284,44 @@ class Volumes(Case):
         self.i.rm(box)
         self.ok(204, "DELETE", f"/volumes/{v['volumeID']}")
 
+    def test_links_do_not_lead_out_of_the_volume(self):
+        v = self.ok(201, "POST", "/volumes", {"name": "beneath"})
+        box = self.i.create(volumes=["beneath:/v:shared"])
+        self.run_in(box, "mkdir -p /v/d; echo kept > /v/d/f; ln -s d /v/in; "
+                         "ln -s d/f /v/file; ln -s /tmp /v/out; ln -s ../tmp /v/up; "
+                         "ln -s /etc/hostname /v/name; ln -s ../../v /v/d/back")
+        for link in ("out", "up", "d/back"):
+            for method, rest, body in (
+                    ("PUT", f"file?path=/{link}/x", b"lost"),
+                    ("PUT", f"file?path=/{link}/new/x&uid=0", b"lost"),
+                    ("POST", f"dir?path=/{link}/y", None),
+                    ("POST", f"dir?path=/{link}/y/z&force=true", None),
+                    ("PATCH", f"path?path=/{link}", {"mode": 0o700}),
+                    ("PATCH", f"path?path=/{link}", {"uid": 1000}),
+                    ("DELETE", f"path?path=/{link}/x", None),
+                    ("GET", f"path?path=/{link}/x", None),
+                    ("GET", f"dir?path=/{link}", None)):
+                self.content(403, method, v, rest, body)
+        self.content(403, "GET", v, "file?path=/name")
+        self.content(403, "PUT", v, "file?path=/name", b"lost")
+        # Links that stay in the volume are followed.
+        self.assertEqual(self.bytes(v, "/file"), b"kept\n")
+        self.assertEqual(self.bytes(v, "/in/f"), b"kept\n")
+        self.content(201, "PUT", v, "file?path=/in/new/g&uid=7&gid=8&mode=420", b"made")
+        entry = self.content(200, "GET", v, "path?path=/d/new/g")
+        self.assertEqual((entry["uid"], entry["gid"], entry["mode"]), (7, 8, 0o644))
+        self.assertEqual(self.run_in(box, "cat /v/d/new/g"), "made")
+        self.assertEqual(self.content(200, "GET", v, "path?path=/")["type"], "directory")
+        self.content(204, "DELETE", v, "path?path=/out")
+        self.i.rm(box)
+        self.ok(204, "DELETE", f"/volumes/{v['volumeID']}")
+
+    def bytes(self, v, path):
+        r = self.i.api("GET", f"/volumecontent/{v['volumeID']}/file?path={path}",
+                       headers={"Authorization": f"Bearer {v['token']}"})
+        self.assertEqual(r.status, 200, r)
+        return r.body
+
 
 if __name__ == "__main__":
     harness.main()

@@ -92,6 +92,25 @@ class Fork(harness.Case):
             self.i.rm(x)
         self.nothing_left()
 
+    def test_each_sandbox_has_a_machine_id(self):
+        """Also when the file of its image is empty, as Debian's is."""
+        box = self.i.create()
+        self.out(box, "sudo sh -c ': > /etc/machine-id'")
+        self.post("/v1/images/empty-id", {"snapshot": box}, 201)
+        boxes = [self.i.create(image="empty-id") for _ in range(2)]
+        ids = [self.out(x, "cat /etc/machine-id") for x in boxes]
+        self.assertNotEqual(ids[0], ids[1])
+        for x in ids:
+            self.assertRegex(x, r"\A[0-9a-f]{32}\n\Z")
+        r = self.i.api("GET", f"/v1/diff?to={boxes[0]}")
+        self.assertNotIn(b"machine-id", r.body)
+        for x in boxes + [box]:
+            self.i.rm(x)
+        # The snapshot that the difference was made with goes on its own.
+        wait_for("the image is free", lambda: self.i.api(
+            "DELETE", "/v1/images/empty-id").status == 204, 10)
+        self.nothing_left()
+
     def test_asked_for_twice(self):
         """The same Idempotency-Key: the same forks. Of another sandbox, or
         with another body, it is a mistake."""

@@ -18,6 +18,7 @@ static int check_identity(const char *id);
 #include "../../src/warden/serve.c"
 #undef store_status
 
+#include "../../src/warden/lists.c"
 #include "../../src/warden/import.c"
 
 /* Names that two files have. */

@@ -578,6 +578,47 @@ static void test_owner(void)
 	run_as = 0;
 }
 
+static void test_within(void)
+{
+	char in[96], path[128], link[128];
+
+	snprintf(in, sizeof(in), "within=%s/wi", top);
+	CHECK(mkdir("wi", 0755) == 0 && mkdir("wi/d", 0755) == 0);
+	put_file("wi/d/f", "inside");
+	put_file("beside", "outside");
+	LINK("..", "wi/up");
+	LINK("/", "wi/root");
+	LINK("d", "wi/in");
+	snprintf(path, sizeof(path), "%s/wi/up/beside", top);
+	CHECK(FAILS(EPERM, "leads out of", "file.read", path, in));
+	CHECK(FAILS(EPERM, "leads out of", "file.stat", path, in));
+	CHECK(FAILS(EPERM, "leads out of", "file.chmod", path, in, "uid=1"));
+	CHECK(FAILS(EPERM, "leads out of", "file.remove", path, in));
+	buf_puts(&run_in, "lost");
+	CHECK(FAILS(EPERM, "leads out of", "file.write", path, in));
+	snprintf(path, sizeof(path), "%s/wi/root/new/dir", top);
+	CHECK(FAILS(EPERM, "leads out of", "file.mkdir", path, in, "parents"));
+	/* Nor does a path that starts elsewhere. */
+	snprintf(path, sizeof(path), "%s/wiw", top);
+	CHECK(FAILS(EPERM, "leads out of", "file.read", path, in));
+	CHECK(FAILS(EINVAL, "within", "file.read", path, "within=wi"));
+	CHECK(FAILS(EINVAL, "within", "file.pack", path, in));
+	CHECK(FAILS(EINVAL, "uid", "file.chmod", path, in, "uid=4294967295"));
+	/* Links that stay inside are followed. */
+	snprintf(path, sizeof(path), "%s/wi/in/a/b", top);
+	snprintf(link, sizeof(link), "%s/wi/in/a/b/c", top);
+	CHECK(RUN("file.mkdir", path, in, "parents") == 0);
+	buf_puts(&run_in, "kept");
+	CHECK(RUN("file.write", link, in) == 0 && exists("wi/d/a/b/c"));
+	CHECK(RUN("file.chmod", link, in, "uid=7", "gid=8") == 0);
+	CHECK(next_record() == FILE_ENTRY && rec.entry.uid == 7 &&
+	      rec.entry.gid == 8);
+	snprintf(path, sizeof(path), "%s/wi", top);
+	CHECK(RUN("file.stat", path, in) == 0);
+	CHECK(next_record() == FILE_ENTRY && rec.entry.type == FILE_DIRECTORY);
+	CHECK(RUN("file.list", path, in) == 0);
+}
+
 int main(void)
 {
 	if (geteuid() != 0) {
@@ -609,6 +650,7 @@ int main(void)
 	test_detail();
 	test_attrs();
 	test_owner();
+	test_within();
 	if (chdir("/") < 0)
 		return 1;
 	top_remove();

@@ -193,16 +193,33 @@ static int chmod_tree(int fd, mode_t mode, struct buf *path, unsigned depth,
 	return r;
 }
 
+/* The owner first, because a new one takes the set-id bits away. */
+static int change_one(const struct file_job *j, int fd)
+{
+	uid_t uid = j->has_uid ? (uid_t)j->uid : (uid_t)-1;
+	gid_t gid = j->has_gid ? (gid_t)j->gid : (gid_t)-1;
+	char self[32];
+
+	if ((j->has_uid || j->has_gid) &&
+	    fchownat(fd, "", uid, gid, AT_EMPTY_PATH) < 0)
+		return -errno;
+	snprintf(self, sizeof(self), "/proc/self/fd/%d", fd);
+	return j->has_mode && chmod(self, j->mode) < 0 ? -errno : 0;
+}
+
 int job_chmod(const struct file_job *j, struct err *e)
 {
 	AUTO(buf_done) struct buf shown = { 0 };
+	AUTO_CLOSE int one = -1;
 	int r = path_show(j->path, &shown, e);
 
-	if (r == 0 && !j->has_mode)
+	if (r == 0 && !j->has_mode && !j->has_uid && !j->has_gid)
 		r = err_set(e, EINVAL, "a mode is missing");
+	if (r == 0 && j->recursive && !j->has_mode)
+		r = err_set(e, EINVAL, "only a mode is set recursively");
 	if (r == 0 && j->recursive) {
 		AUTO(buf_done) struct buf path = { 0 };
-		int fd = open(j->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		int fd = path_open(j->path, O_RDONLY | O_DIRECTORY);
 
 		buf_puts(&path, j->path);
 		if (fd >= 0)
@@ -210,9 +227,12 @@ int job_chmod(const struct file_job *j, struct err *e)
 		else if (errno != ENOTDIR)
 			r = err_sys(e, "%.160s", j->path);
 	}
-	if (r == 0 && chmod(j->path, j->mode) < 0)
-		r = err_sys(e, "%.160s", j->path);
 	if (r < 0)
 		return r;
-	return out_entry(AT_FDCWD, j->path, buf_data(&shown), true, e);
+	one = path_open(j->path, O_PATH);
+	r = one < 0 ? -errno : change_one(j, one);
+	errno = -r;
+	if (r < 0)
+		return err_sys(e, "%.160s", j->path);
+	return out_entry_of(one, buf_data(&shown), e);
 }

@@ -217,6 +217,29 @@ int out_entry_unreadable(int at, const char *name, const char *path,
 	return put(at, name, path, AT_SYMLINK_NOFOLLOW, true, e);
 }
 
+int out_entry_of(int fd, const char *path, struct err *e)
+{
+	char self[32];
+
+	snprintf(self, sizeof(self), "/proc/self/fd/%d", fd);
+	return out_entry(AT_FDCWD, self, path, true, e);
+}
+
+static int stat_within(const struct file_job *j, const char *shown,
+		       struct err *e)
+{
+	AUTO(place_done) struct place p = { .dir_fd = -1 };
+	AUTO_CLOSE int fd = -1;
+
+	if (!j->follow)
+		return place_look(&p, j->path, e) < 0
+			       ? -e->code
+			       : out_entry(p.dir_fd, p.name, shown, false, e);
+	fd = path_open(j->path, O_PATH);
+	return fd < 0 ? err_sys(e, "%.160s", j->path)
+		      : out_entry_of(fd, shown, e);
+}
+
 int job_stat(const struct file_job *j, struct err *e)
 {
 	AUTO(buf_done) struct buf shown = { 0 };
@@ -224,5 +247,7 @@ int job_stat(const struct file_job *j, struct err *e)
 
 	if (r < 0)
 		return r;
+	if (j->within)
+		return stat_within(j, buf_data(&shown), e);
 	return out_entry(AT_FDCWD, j->path, buf_data(&shown), j->follow, e);
 }

@@ -42,7 +42,10 @@ struct file_job {
 	uint64_t depth, limit, first, last;
 	const char *after; /* or NULL */
 	bool detail;
-	const char *owner;                /* or NULL */
+	const char *owner;  /* or NULL */
+	const char *within; /* or NULL */
+	bool has_uid, has_gid;
+	uint64_t uid, gid;
 	const char *attr[FILE_ATTRS_MAX]; /* "NAME=VALUE" */
 	size_t n_attrs;
 };
@@ -91,6 +94,12 @@ int place_open(struct place *p, const char *path, bool parents,
 int place_find(struct place *p, const char *path, struct stat *st,
 	       struct err *e) MUST_CHECK;
 void place_done(struct place *p);
+/* The same for looking; the directory of within_choose() itself is ".". */
+int place_look(struct place *p, const char *path, struct err *e) MUST_CHECK;
+/* From now on a path or link that leads out of this directory is EXDEV. */
+int within_choose(const char *dir, struct err *e) MUST_CHECK;
+/* open() that keeps to it. */
+int path_open(const char *path, int flags) MUST_CHECK;
 /* mkdir -p; what is there must be a directory. */
 int make_parents(const char *path, struct err *e) MUST_CHECK;
 
@@ -164,6 +173,8 @@ int unpack_into(int root_fd, struct err *e) MUST_CHECK;
 /* Of `name` in `at`, told as `path`. */
 int out_entry(int at, const char *name, const char *path, bool follow,
 	      struct err *e) MUST_CHECK;
+/* The open file, told as `path`. */
+int out_entry_of(int fd, const char *path, struct err *e) MUST_CHECK;
 int out_entry_unreadable(int at, const char *name, const char *path,
 			 struct err *e) MUST_CHECK;
 /* A FILE_DETAIL in front of each from now on. */

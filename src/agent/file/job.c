@@ -24,6 +24,8 @@ enum {
 	OPT_DETAIL = 1024,
 	OPT_OWNER = 2048,
 	OPT_ATTR = 4096,
+	OPT_WITHIN = 8192,
+	OPT_IDS = 16384,
 	OPT_BOTH = OPT_DETAIL | OPT_OWNER,
 };
 
@@ -33,18 +35,22 @@ static const struct job {
 	int paths;
 	unsigned opts;
 } jobs[] = {
-	{ "file.stat", job_stat, 1, OPT_FOLLOW | OPT_BOTH },
+	{ "file.stat", job_stat, 1, OPT_FOLLOW | OPT_BOTH | OPT_WITHIN },
 	{ "file.list", job_list, 1,
-	  OPT_DEPTH | OPT_LIMIT | OPT_AFTER | OPT_BOTH },
-	{ "file.read", job_read, 1, OPT_FIRST | OPT_LAST | OPT_OWNER },
+	  OPT_DEPTH | OPT_LIMIT | OPT_AFTER | OPT_BOTH | OPT_WITHIN },
+	{ "file.read", job_read, 1,
+	  OPT_FIRST | OPT_LAST | OPT_OWNER | OPT_WITHIN },
 	{ "file.write", job_write, 1,
-	  OPT_MODE | OPT_PARENTS | OPT_ATTR | OPT_BOTH },
-	{ "file.mkdir", job_mkdir, 1, OPT_MODE | OPT_PARENTS | OPT_BOTH },
+	  OPT_MODE | OPT_PARENTS | OPT_ATTR | OPT_BOTH | OPT_WITHIN },
+	{ "file.mkdir", job_mkdir, 1,
+	  OPT_MODE | OPT_PARENTS | OPT_BOTH | OPT_WITHIN },
 	{ "file.move", job_move, 2, OPT_PARENTS | OPT_OVERWRITE | OPT_BOTH },
 	{ "file.copy", job_copy, 2,
 	  OPT_PARENTS | OPT_OVERWRITE | OPT_RECURSIVE },
-	{ "file.remove", job_remove, 1, OPT_RECURSIVE | OPT_OWNER },
-	{ "file.chmod", job_chmod, 1, OPT_MODE | OPT_RECURSIVE },
+	{ "file.remove", job_remove, 1,
+	  OPT_RECURSIVE | OPT_OWNER | OPT_WITHIN },
+	{ "file.chmod", job_chmod, 1,
+	  OPT_MODE | OPT_RECURSIVE | OPT_WITHIN | OPT_IDS },
 	{ "file.watch", job_watch, 1, OPT_RECURSIVE | OPT_BOTH },
 	{ "file.pack", job_pack, 1, 0 },
 	{ "file.unpack", job_unpack, 1, OPT_PARENTS },
@@ -92,6 +98,34 @@ static int set_owner(struct file_job *j, size_t field, const char *value)
 	(void)field;
 	j->owner = value;
 	return value ? 0 : -EINVAL;
+}
+
+static int set_within(struct file_job *j, size_t field, const char *value)
+{
+	(void)field;
+	j->within = value;
+	return value && *value == '/' ? 0 : -EINVAL;
+}
+
+/* The largest number would mean "as it is". */
+static int set_id(struct file_job *j, size_t field, const char *value)
+{
+	if (!value)
+		return -EINVAL;
+	return parse_u64(value, UINT32_MAX - 1,
+			 (uint64_t *)((char *)j + field));
+}
+
+static int set_uid(struct file_job *j, size_t field, const char *value)
+{
+	j->has_uid = true;
+	return set_id(j, field, value);
+}
+
+static int set_gid(struct file_job *j, size_t field, const char *value)
+{
+	j->has_gid = true;
+	return set_id(j, field, value);
 }
 
 /* Only those that say nothing to the kernel. */
@@ -146,6 +180,9 @@ static const struct option {
 	{ "detail", OPT_DETAIL, set_flag, FIELD(detail) },
 	{ "owner", OPT_OWNER, set_owner, FIELD(owner) },
 	{ "attr", OPT_ATTR, set_attr, FIELD(attr) },
+	{ "within", OPT_WITHIN, set_within, FIELD(within) },
+	{ "uid", OPT_IDS, set_uid, FIELD(uid) },
+	{ "gid", OPT_IDS, set_gid, FIELD(gid) },
 #undef FIELD
 };
 
@@ -212,8 +249,15 @@ int builtin_file(int argc, char **argv)
 		entry_details();
 	if (r == 0 && j.owner)
 		r = owner_choose(j.owner, &e);
+	if (r == 0 && j.within)
+		r = within_choose(j.within, &e);
 	if (r == 0)
 		r = job->fn(&j, &e);
+	if (r == -EXDEV && j.within) {
+		e = (struct err){ 0 };
+		err_set(&e, EPERM, "%.160s leads out of %.100s", j.path,
+			j.within);
+	}
 	if (r == 0)
 		r = out_flush(&e);
 	if (r == 0)

@@ -256,7 +256,7 @@ int job_list(const struct file_job *j, struct err *e)
 				    j->after, buf_data(&l.path));
 	}
 	if (r == 0) {
-		fd = open(j->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		fd = path_open(j->path, O_RDONLY | O_DIRECTORY);
 		r = fd < 0 ? err_sys(e, "%.160s", j->path)
 			   : list_dir(&l, fd, j->depth, after, e);
 	}

@@ -1,11 +1,55 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/openat2.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "agent/file/file.h"
 #include "base/auto.h"
+
+enum { TRIES = 64 }; /* while others rename what we go through */
+
+static int within_fd = -1;
+static const char *within_dir;
+
+int within_choose(const char *dir, struct err *e)
+{
+	within_dir = dir;
+	within_fd = open(dir, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	return within_fd < 0 ? err_sys(e, "%.160s", dir) : 0;
+}
+
+/* `path` as seen from there; NULL: it does not start there. */
+static const char *rest_within(const char *path)
+{
+	size_t n = strlen(within_dir);
+
+	if (strncmp(path, within_dir, n) != 0 || (path[n] && path[n] != '/'))
+		return NULL;
+	path += n + strspn(path + n, "/");
+	return *path ? path : ".";
+}
+
+int path_open(const char *path, int flags)
+{
+	struct open_how how = {
+		.flags = (uint64_t)flags | O_CLOEXEC,
+		.resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS,
+	};
+	const char *rest;
+	long fd = -1;
+	int i;
+
+	if (within_fd < 0)
+		return open(path, flags | O_CLOEXEC);
+	rest = rest_within(path);
+	errno = rest ? EAGAIN : EXDEV;
+	for (i = 0; i < TRIES && fd < 0 && errno == EAGAIN; i++)
+		fd = syscall(SYS_openat2, within_fd, rest, &how, sizeof(how));
+	return (int)fd;
+}
 
 /* Cuts the next component off: false at the end, -ENAMETOOLONG in `*bad`. */
 static bool next_name(const char **path, char name[NAME_MAX + 1], bool *bad)
@@ -59,11 +103,18 @@ int path_show(const char *path, struct buf *shown, struct err *e)
 	return 0;
 }
 
-/* The directory `name` of `*dir_fd`, made if it is missing, in its place. */
-static int step_into(int *dir_fd, const char *name)
+static int open_step(int dir_fd, const char *name, const char *path, int flags)
+{
+	return within_fd < 0 ? openat(dir_fd, name, flags)
+			     : path_open(path, flags);
+}
+
+/* The directory `name` of `*dir_fd`, made if it is missing, in its place. The
+ * whole path to it is `path`. */
+static int step_into(int *dir_fd, const char *name, const char *path)
 {
 	int flags = O_PATH | O_DIRECTORY | O_CLOEXEC;
-	int fd = openat(*dir_fd, name, flags);
+	int fd = open_step(*dir_fd, name, path, flags);
 
 	if (fd < 0 && errno == ENOENT) {
 		bool made = mkdirat(*dir_fd, name, 0755) == 0;
@@ -71,7 +122,8 @@ static int step_into(int *dir_fd, const char *name)
 
 		if (!made && errno != EEXIST)
 			return -errno;
-		fd = openat(*dir_fd, name, flags | (made ? O_NOFOLLOW : 0));
+		fd = made ? openat(*dir_fd, name, flags | O_NOFOLLOW)
+			  : open_step(*dir_fd, name, path, flags);
 		if (fd >= 0 && made)
 			r = owner_give(fd);
 		if (r < 0) {
@@ -88,16 +140,25 @@ static int step_into(int *dir_fd, const char *name)
 
 int make_parents(const char *path, struct err *e)
 {
-	AUTO_CLOSE int fd = open(*path == '/' ? "/" : ".",
+	bool within = within_fd >= 0 && rest_within(path);
+	AUTO_CLOSE int fd = open(within         ? within_dir
+				 : *path == '/' ? "/"
+						: ".",
 				 O_PATH | O_DIRECTORY | O_CLOEXEC);
-	const char *at = path;
-	char name[NAME_MAX + 1];
+	const char *at = within ? path + strlen(within_dir) : path;
+	char name[NAME_MAX + 1], sofar[PATH_MAX];
 	bool bad;
 
 	if (fd < 0)
 		return err_sys(e, "open the current directory");
 	while (next_name(&at, name, &bad)) {
-		int r = step_into(&fd, name);
+		int r = -ENAMETOOLONG;
+
+		if ((size_t)(at - path) < sizeof(sofar)) {
+			memcpy(sofar, path, (size_t)(at - path));
+			sofar[at - path] = '\0';
+			r = step_into(&fd, name, sofar);
+		}
 
 		if (r == 0)
 			continue;
@@ -131,7 +192,18 @@ int place_open(struct place *p, const char *path, bool parents, struct err *e)
 	dir[at ? at : 1] = '\0';
 	if (parents && make_parents(dir, e) < 0)
 		return -e->code;
-	p->dir_fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	p->dir_fd = path_open(dir, O_PATH | O_DIRECTORY);
+	return p->dir_fd < 0 ? err_sys(e, "%.160s", path) : 0;
+}
+
+int place_look(struct place *p, const char *path, struct err *e)
+{
+	const char *rest = within_fd < 0 ? NULL : rest_within(path);
+
+	if (!rest || strcmp(rest, ".") != 0)
+		return place_open(p, path, false, e);
+	memcpy(p->name, ".", 2);
+	p->dir_fd = path_open(path, O_PATH | O_DIRECTORY);
 	return p->dir_fd < 0 ? err_sys(e, "%.160s", path) : 0;
 }
 

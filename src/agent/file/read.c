@@ -97,7 +97,7 @@ int job_read(const struct file_job *j, struct err *e)
 {
 	/* A fifo does not make us wait, nor a terminal its session's. */
 	AUTO_CLOSE int fd =
-		open(j->path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+		path_open(j->path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
 	struct file_record r = { .kind = FILE_CONTENT };
 	struct stat st;
 

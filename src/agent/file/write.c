@@ -18,7 +18,7 @@
 /* Where a link leads: what it names is written, the link stays. */
 static int follow(const char *path, char real[PATH_MAX], struct err *e)
 {
-	AUTO_CLOSE int fd = open(path, O_PATH | O_CLOEXEC);
+	AUTO_CLOSE int fd = path_open(path, O_PATH);
 	char self[32];
 	ssize_t n;
 

@@ -109,6 +109,7 @@ static void put_target(const struct content *ct, struct buf *b,
 {
 	buf_printf(b, "/v1/sandboxes/%s/files/%s?user=0&path=", ct->box, what);
 	http_encode(b, ct->path);
+	buf_puts(b, "&within=" VOLUME_TOP);
 }
 
 static void ask(struct content *ct, const char *method, const char *what,
@@ -214,16 +215,26 @@ static void start_list(struct content *ct)
 
 /* --- changes --- */
 
+/* All changes run as root, and never outside of the volume. */
+static json_t *change_body(const struct content *ct)
+{
+	return json_pack("{s:s, s:s, s:s}", "path", ct->path, "within",
+			 VOLUME_TOP, "user", "0");
+}
+
+static void set_id(json_t *body, const char *name, int64_t id)
+{
+	if (id >= 0)
+		json_object_set_new(body, name,
+				    json_sprintf("%lld", (long long)id));
+}
+
 static void on_owned(struct inner_ask *q, int status, json_t *answer)
 {
 	struct content *ct = container_of(q, struct content, ask);
-	const json_t *code =
-		json_object_get(json_object_get(answer, "exit"), "code");
 
 	if (status != 200)
 		refuse(ct, status, answer);
-	else if (json_integer_value(code) != 0 || !json_is_integer(code))
-		fail(ct, 500, "the owner could not be changed");
 	else
 		show(ct);
 }
@@ -231,22 +242,16 @@ static void on_owned(struct inner_ask *q, int status, json_t *answer)
 /* Ends with what it is now. */
 static void own(struct content *ct)
 {
-	char owner[48];
-	int n = 0;
+	json_t *body;
 
 	if (ct->uid < 0 && ct->gid < 0) {
 		show(ct);
 		return;
 	}
-	if (ct->uid >= 0)
-		n = snprintf(owner, sizeof(owner), "%lld", (long long)ct->uid);
-	if (ct->gid >= 0)
-		snprintf(owner + n, sizeof(owner) - (size_t)n, ":%lld",
-			 (long long)ct->gid);
-	ask(ct, "POST", "run",
-	    json_pack("{s:[s, s, s, s, s], s:s, s:s}", "argv", "chown", "-h",
-		      "--", owner, ct->path, "user", "0", "cwd", "/"),
-	    on_owned);
+	body = change_body(ct);
+	set_id(body, "uid", ct->uid);
+	set_id(body, "gid", ct->gid);
+	ask(ct, "POST", "files/chmod", body, on_owned);
 }
 
 static void on_changed(struct inner_ask *q, int status, json_t *answer)
@@ -269,10 +274,10 @@ static void set_mode(const struct content *ct, json_t *body)
 
 static void start_mkdir(struct content *ct)
 {
-	json_t *body =
-		json_pack("{s:s, s:b, s:s, s:s}", "path", ct->path, "parents",
-			  ct->parents, "user", "0", "owner", "");
+	json_t *body = change_body(ct);
 
+	json_object_set_new(body, "parents", json_boolean(ct->parents));
+	json_object_set_new(body, "owner", json_string(""));
 	set_mode(ct, body);
 	ct->status = 201;
 	ask(ct, "POST", "files/mkdir", body, on_changed);
@@ -301,7 +306,7 @@ static void start_patch(struct content *ct)
 		own(ct);
 		return;
 	}
-	body = json_pack("{s:s, s:s}", "path", ct->path, "user", "0");
+	body = change_body(ct);
 	set_mode(ct, body);
 	ask(ct, "POST", "files/chmod", body, on_changed);
 }
@@ -320,14 +325,16 @@ static void on_removed(struct inner_ask *q, int status, json_t *answer)
 
 static void start_remove(struct content *ct)
 {
-	if (strcmp(ct->path, VOLUME_TOP) == 0)
+	json_t *body;
+
+	if (strcmp(ct->path, VOLUME_TOP) == 0) {
 		fail(ct, 400,
 		     "the volume itself is removed by DELETE /volumes");
-	else
-		ask(ct, "POST", "files/remove",
-		    json_pack("{s:s, s:b, s:s}", "path", ct->path, "recursive",
-			      1, "user", "0"),
-		    on_removed);
+		return;
+	}
+	body = change_body(ct);
+	json_object_set_new(body, "recursive", json_true());
+	ask(ct, "POST", "files/remove", body, on_removed);
 }
 
 /* --- bytes --- */

@@ -204,7 +204,7 @@ int control_hold(struct control_line *l, uint64_t most_ms, struct err *e)
 int control_wake(struct control_line *l, const struct control_name *n,
 		 uint64_t most_ms, struct err *e)
 {
-	struct guest_req q = { .op = GUEST_WAKE, .flags = n->flags };
+	struct guest_req q = { .op = GUEST_WAKE };
 	int r;
 
 	if (str_copy(q.id, sizeof(q.id), n->id) < 0 ||

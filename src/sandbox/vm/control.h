@@ -40,7 +40,6 @@ int control_hold(struct control_line *l, uint64_t most_ms,
 
 struct control_name {
 	const char *id, *hostname;
-	uint32_t flags; /* GUEST_COPIED */
 };
 /* They go on, with this name, fresh randomness and the time of the host. */
 int control_wake(struct control_line *l, const struct control_name *n,

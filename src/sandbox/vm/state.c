@@ -87,23 +87,21 @@ static int control_reach(const struct state_of *of, struct control_line *l,
 }
 
 static int wake(const struct state_of *of, struct control_line *line,
-		uint32_t flags, struct err *e)
+		struct err *e)
 {
 	const struct control_name name = { .id = of->id,
-					   .hostname = of->hostname,
-					   .flags = flags };
+					   .hostname = of->hostname };
 
 	return control_wake(line, &name, WAKE_MS, e);
 }
 
-static int reach_and_wake(const struct state_of *of, uint32_t flags,
-			  struct err *e)
+static int reach_and_wake(const struct state_of *of, struct err *e)
 {
 	struct control_line line;
 	int r = control_reach(of, &line, e);
 
 	if (r == 0)
-		r = wake(of, &line, flags, e);
+		r = wake(of, &line, e);
 	control_close(&line);
 	return r;
 }
@@ -283,7 +281,7 @@ static int go_on(struct state_save *s, struct err *e)
 	if (s->stopped && qmp_run(&s->qmp, "cont", NULL, e) < 0)
 		return -e->code;
 	s->stopped = false;
-	if (s->held && wake(s->of, &s->control, 0, e) < 0)
+	if (s->held && wake(s->of, &s->control, e) < 0)
 		return -e->code;
 	s->held = false;
 	return 0;
@@ -333,7 +331,7 @@ int state_go_on(const struct state_of *of, struct err *e)
 	qmp_fd = qmp_reach(of, &q, e);
 	if (qmp_fd < 0 || qmp_run(&q, "cont", NULL, e) < 0)
 		return -e->code;
-	return reach_and_wake(of, 0, e);
+	return reach_and_wake(of, e);
 }
 
 /* --- loading --- */
@@ -387,8 +385,7 @@ static int load(const struct state_of *of, const struct load *l, struct err *e)
 	    ram_load(l->changed_fd, &map, e) < 0 ||
 	    qmp_load_devices(&q, l->devices_fd, e) < 0)
 		return -e->code;
-	return reach_and_wake(
-		of, strcmp(l->shape.id, of->id) ? GUEST_COPIED : 0, e);
+	return reach_and_wake(of, e);
 }
 
 int state_load(const struct state_of *of, struct err *e)
