@@ -133,6 +133,20 @@ class Plain(TcpCase):
         for s in held:
             s.close()
 
+    def test_upgrade(self):
+        box = self.a.create()
+        w = self.wire(f"/v1/sandboxes/{box}/exec")
+        w.spawn(["echo", "over", "tcp"])
+        self.assertEqual(w.finish(), (0, b"over tcp", b""))
+        w.close()
+
+    def test_left(self):
+        """A client that goes away takes its run with it."""
+        w = self.wire("/v1/run", b"{}")
+        wait_for("a sandbox", lambda: self.w.boxes, 5 * SLOW)
+        w.close()
+        wait_for("no sandbox", lambda: not self.w.boxes, 5 * SLOW)
+
 
 class Slow(TcpCase):
     """Each kind of slowness ends in a second, and others are served."""
