@@ -237,7 +237,7 @@ $(B)/bench/%: bench/%.c $(B)/dyn/lib.a
 LIBS_bench_load := -lssl -lcrypto
 bench: all $(BENCH) ##          what the README claims, measured (root, idle machine)
 	@tools/deps.sh install run vm test bench
-	@bench/run latency burst streams state microvm import gate $(if $(BENCH_QUICK),,idle)
+	@bench/run latency burst streams starve state microvm import gate $(if $(BENCH_QUICK),,idle)
 bench-idle: all $(BENCH) ##     only its part with 1000 idle sandboxes
 	@tools/deps.sh install run test
 	@bench/run idle

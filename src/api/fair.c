@@ -5,7 +5,7 @@
 #include "api/api.h"
 #include "base/clock.h"
 
-enum { SLICE_US = 1000 };
+enum { SLICE_US = 500 };
 
 struct fair_key {
 	struct list node;

@@ -107,9 +107,21 @@ class Plain(TcpCase):
         r = self.a.api("GET", "/metrics", headers={"Host": "x", "Origin": "null"})
         self.assertEqual(r.status, 200)
 
+    def follow(self):
+        """A connection with a request under way."""
+        s = self.connect()
+        s.sendall(("GET /v1/events?follow=true HTTP/1.1\r\nHost: localhost\r\n"
+                   f"Authorization: Bearer {self.key}\r\n\r\n").encode())
+        self.assertIn(b" 200 ", s.recv(4096))
+        return s
+
     def test_many_of_one_peer(self):
-        held = [self.connect() for _ in range(5)]
-        time.sleep(0.1 * SLOW)
+        """Idle connections of an address give way, busy ones do not."""
+        idle = [self.connect() for _ in range(5)]
+        held = [self.follow() for _ in range(5)]
+        for s in idle:
+            self.assertEqual(s.recv(1), b"")
+            s.close()
         with self.connect() as s:
             self.assertEqual(tcp.raw(s, b"GET /metrics HTTP/1.1\r\n"), b"")
         held.pop().close()

@@ -410,6 +410,8 @@ static void start_serving(void)
 
 static void init_all(struct api *a)
 {
+	fair_init(a);
+	pools_init(&a->pools);
 	keys_init(a);
 	ends_init(a);
 	replays_init(a);
