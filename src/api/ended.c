@@ -8,6 +8,8 @@
 #include "api/api.h"
 #include "base/clock.h"
 
+enum { RETRY_MS = 1000 };
+
 void ends_init(struct api *a)
 {
 	list_init(&a->ends.all);
@@ -69,23 +71,81 @@ void ended_log(struct api *a, struct audit entry, const char *reason)
 	audit_add(a, &entry);
 }
 
+/* The row of an end whose record is about to be made. */
+static struct ended_row late_row(struct api *a, const struct ended *x)
+{
+	return (struct ended_row){ .id = x->id,
+				   .name = x->name,
+				   .project = x->project,
+				   .image = x->image,
+				   .reason = x->reason,
+				   .created_ms = x->created_ms,
+				   .ended_ms = x->ended_ms,
+				   .record = audit_record(a) };
+}
+
 /* We were killed before the record of its end was made. */
 static void log_late(struct api *a, struct ended *x)
 {
-	const struct ended_row row = { .id = x->id,
-				       .name = x->name,
-				       .project = x->project,
-				       .image = x->image,
-				       .reason = x->reason,
-				       .created_ms = x->created_ms,
-				       .ended_ms = x->ended_ms,
-				       .record = audit_record(a) };
+	const struct ended_row row = late_row(a, x);
 	struct err e = { 0 };
 
 	if (registry_ended_add(&a->registry, &row, &e) < 0)
 		log_err("sandbox=%s %s, ignoring", x->id, e.msg);
 	x->record = row.record;
 	ended_log(a, (struct audit){ .ended = x }, x->reason);
+}
+
+/* --- ends that the registry did not take --- */
+
+static int write_late(struct api *a, struct ended *x, struct err *e)
+{
+	const struct ended_row row = late_row(a, x);
+	int r = registry_begin(&a->registry, e);
+
+	if (r < 0)
+		return r;
+	r = registry_sandbox_remove(&a->registry, x->id, e);
+	if (r == 0)
+		r = registry_ended_add(&a->registry, &row, e);
+	r = registry_end(&a->registry, r, e);
+	if (r < 0)
+		return r;
+	x->late = false;
+	x->record = row.record;
+	ended_log(a, (struct audit){ .ended = x }, x->reason);
+	api_registry_touched(a);
+	return 0;
+}
+
+static void on_retry(struct timer *t)
+{
+	struct api *a = container_of(t, struct api, ends.retry);
+	struct list *n, *next;
+	struct err e = { 0 };
+
+	list_each (n, next, &a->ends.all) {
+		struct ended *x = container_of(n, struct ended, node);
+
+		if (!x->late || write_late(a, x, &e) == 0)
+			continue;
+		timer_set(&a->loop, t, RETRY_MS, on_retry);
+		return;
+	}
+}
+
+void ended_retry(struct api *a, const char *id)
+{
+	struct list *n, *next;
+
+	list_each (n, next, &a->ends.all) {
+		struct ended *x = container_of(n, struct ended, node);
+
+		if (strcmp(x->id, id) == 0)
+			x->late = true;
+	}
+	if (a->ends.retry.slot == 0)
+		timer_set(&a->loop, &a->ends.retry, RETRY_MS, on_retry);
 }
 
 int ends_load(struct api *a, struct err *e)

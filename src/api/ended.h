@@ -15,6 +15,7 @@
 #include "api/call.h"
 #include "base/err.h"
 #include "base/list.h"
+#include "base/loop.h"
 #include "base/str.h"
 #include "registry/registry.h"
 #include "spec/spec.h"
@@ -37,12 +38,14 @@ struct ended {
 	char image[SPEC_IMAGE_CAP];
 	char reason[REASON_CAP];
 	uint64_t created_ms, ended_ms, record;
+	bool late; /* the registry did not take it yet */
 };
 
 /* The oldest end first. */
 struct ends {
 	struct list all;
 	unsigned n;
+	struct timer retry;
 };
 
 void ends_init(struct api *a);
@@ -50,6 +53,9 @@ int ends_load(struct api *a, struct err *e) MUST_CHECK;
 /* In the caller's transaction; a failure is logged. `row->record` is
  * audit_record(): ended_log() comes right behind the transaction. */
 void ended_add(struct api *a, const struct ended_row *row);
+/* That transaction failed: it is tried again, and the end is in the log when
+ * it succeeds, so that a start in between does not log another one. */
+void ended_retry(struct api *a, const char *id);
 /* "sandbox.end"; `entry` says of which. */
 void ended_log(struct api *a, struct audit entry, const char *reason);
 /* What this one may see, by its id or an unambiguous start of it; or NULL. */

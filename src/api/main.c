@@ -235,7 +235,7 @@ int main(int argc, char **argv)
 	last_error_open(a->conf.run_dir, "api");
 	gates_init(a);
 	if (api_set_up(a, &e) < 0 || api_drop_privileges(a, &e) < 0)
-		die("%s", e.msg);
+		die_at_start(&e);
 	/* Buffers of relays come and go: not with a system call each. */
 	mallopt(M_MMAP_THRESHOLD, 4 << 20);
 	mallopt(M_TRIM_THRESHOLD, 8 << 20);

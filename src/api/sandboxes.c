@@ -578,8 +578,9 @@ void box_abort(struct sandbox *s, int code, const char *why)
 		ready(s->ready_arg, NULL, &e);
 }
 
-/* It had a row; now there is a word about its end. */
-static void keep_end(struct sandbox *s)
+/* It had a row; now there is a word about its end. False: the registry could
+ * not be written, and the end is kept and logged later. */
+static bool keep_end(struct sandbox *s)
 {
 	struct api *a = s->api;
 	const struct ended_row row = {
@@ -594,15 +595,19 @@ static void keep_end(struct sandbox *s)
 	};
 	struct err e = { 0 };
 	int r = registry_begin(&a->registry, &e);
+	bool begun = r == 0;
 
-	if (r == 0) {
+	if (begun)
 		r = registry_sandbox_remove(&a->registry, s->id, &e);
-		ended_add(a, &row);
+	ended_add(a, &row);
+	if (begun)
 		r = registry_end(&a->registry, r, &e);
+	if (r < 0) {
+		log_err("sandbox=%s %s, trying again", s->id, e.msg);
+		ended_retry(a, s->id);
 	}
-	if (r < 0)
-		log_err("sandbox=%s %s, ignoring", s->id, e.msg);
 	api_registry_touched(a);
+	return r == 0;
 }
 
 void box_gone(struct sandbox *s, const char *why,
@@ -617,9 +622,8 @@ void box_gone(struct sandbox *s, const char *why,
 		log_info("sandbox=%s %s", s->id, why);
 	box_reason(s, "%s", why ? why : "removed");
 	volumes_detached(s); /* after its end nobody would tell any more */
-	if (s->told)
-		keep_end(s);
-	log_end(s, s->reason);
+	if (!s->told || keep_end(s))
+		log_end(s, s->reason);
 	s->ready = NULL;
 	drop(s);
 	if (s->drop_own)

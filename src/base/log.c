@@ -1,6 +1,7 @@
 #include "base/log.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -82,4 +83,10 @@ void die(const char *fmt, ...)
 	emit(LOG_ERR, fmt, ap);
 	va_end(ap);
 	exit(1);
+}
+
+void die_at_start(const struct err *e)
+{
+	log_err("%s", e->msg);
+	exit(e->code == EINVAL ? EXIT_SETTINGS : 1);
 }

@@ -20,3 +20,9 @@ void log_line(enum log_level level, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
 /* Start-up of a program, and the command line: says why and exits with 1. */
 void die(const char *fmt, ...) PRINTF_LIKE(1, 2) __attribute__((noreturn));
+/*
+ * Of a role that starts. A setting that is wrong (EINVAL) has an exit status of
+ * its own, because another start does not help: the supervisor ends with it.
+ */
+enum { EXIT_SETTINGS = 78 };
+void die_at_start(const struct err *e) __attribute__((noreturn));

@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <linux/capability.h>
 #include <poll.h>
 #include <signal.h>
@@ -44,6 +45,8 @@ struct role {
 	const char *program, *name;
 	pid_t pid; /* 0: not running */
 	uint64_t started_ms, next_ms, pause_ms;
+	bool refuses; /* its settings, at its first start */
+	bool again;   /* it was started before */
 };
 
 /*
@@ -118,6 +121,7 @@ static void role_start(struct role *r, const struct conf *c,
 	pid_t self = getpid();
 
 	r->started_ms = now;
+	r->refuses = false;
 	r->pid = fork();
 	if (r->pid == 0)
 		role_exec(r, c, conf_path, self);
@@ -147,6 +151,10 @@ static void role_ended(struct role *r, const struct conf *c, int status)
 	uint64_t now = clock_boot_ms();
 
 	note_signal(r, c, status);
+	/* Settings that were changed later do not end what runs. */
+	r->refuses = !r->again && WIFEXITED(status) &&
+		     WEXITSTATUS(status) == EXIT_SETTINGS;
+	r->again = true;
 	if (now - r->started_ms > STEADY_MS)
 		r->pause_ms = 0;
 	r->next_ms = now + r->pause_ms;
@@ -222,6 +230,17 @@ static int start_due(const struct conf *c, const char *conf_path)
 	return (int)wait;
 }
 
+/* The role that refuses its settings, or NULL. */
+static const struct role *refusing(void)
+{
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(roles); i++)
+		if (roles[i].refuses)
+			return &roles[i];
+	return NULL;
+}
+
 static int supervise(const struct conf *c, const char *conf_path)
 {
 	AUTO_CLOSE int sig_fd = -1;
@@ -250,6 +269,13 @@ static int supervise(const struct conf *c, const char *conf_path)
 			return 0;
 		}
 		reap(c, false);
+		if (refusing()) {
+			log_err("stopping: correct the setting that %s names "
+				"above",
+				refusing()->program);
+			stop_roles(c, sig_fd);
+			return 1;
+		}
 	}
 }
 
@@ -295,6 +321,27 @@ static void check_host(void)
 		log_warn("this host is a container (%s): mounts, cgroups and "
 			 "limits are those that it is given",
 			 container);
+}
+
+/* The roles check the same; here nobody is started in vain. */
+static void check_users(const struct conf *c)
+{
+	const char *const users[][2] = { { c->user, "user" },
+					 { c->log_user, "log_user" },
+					 { c->gate_user, "gate_user" } };
+	struct err e = { 0 };
+	uid_t uid;
+	gid_t gid;
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(users); i++)
+		if (privs_find_user(users[i][0], users[i][1], &uid, &gid, &e) <
+		    0)
+			die("%s", e.msg);
+	if (!getgrnam(c->group))
+		die("group '%s' does not exist: 'make install' creates it, or "
+		    "set `group` in the configuration",
+		    c->group);
 }
 
 /* The parent of --background: waits until the api answers. */
@@ -388,6 +435,7 @@ int main(int argc, char **argv)
 			 "more: remove its line",
 			 c.retired);
 	check_host();
+	check_users(&c);
 	umask(022);
 	if (background) {
 		go_background(&c);

@@ -101,7 +101,7 @@ static void start(int argc, char **argv)
 	if (sodium_init() < 0)
 		die("libsodium does not start");
 	if (setup_make(&setup, &e) < 0 || load(&e) < 0)
-		die("%s", e.msg);
+		die_at_start(&e);
 	/* One group, which ends together; a session's first has it already. */
 	if (setpgid(0, 0) < 0 && errno != EPERM)
 		die("become a process group: %s", strerror(errno));

@@ -7,6 +7,8 @@ import json
 import os
 import socket
 import struct
+import subprocess
+import tempfile
 import threading
 import time
 import unittest
@@ -376,6 +378,53 @@ class Spares(HttpCase):
         for _ in range(50):
             self.a.create(pids=100)
         wait_for("spares gave way", lambda: len(self.w.boxes) == 50, 3)
+
+
+class FullDisk(unittest.TestCase):
+    def setUp(self):
+        self.top = tempfile.mkdtemp(prefix="carrel-full-")
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=96m", "full",
+                        self.top], check=True)
+        self.addCleanup(os.rmdir, self.top)
+        self.addCleanup(subprocess.run, ["umount", "-l", self.top], check=True)
+        self.a = fake_warden.Api(state_dir=f"{self.top}/state")
+        self.addCleanup(self.a.stop)
+
+    def fill(self):
+        with open(f"{self.top}/fill", "wb", buffering=0) as f:
+            try:
+                while True:
+                    f.write(bytes(1 << 16))
+            except OSError:
+                pass
+
+    def ends(self, box):
+        """How often the log says that it has ended, once it has everything."""
+        def settled():
+            log = self.a.api("GET", "/v1/host").json["log"]
+            return log["up"] and log["waiting"] == 0
+        wait_for("the log has everything", settled, 20 * SLOW)
+        lines = self.a.api("GET", "/v1/events?follow=false").body.decode().splitlines()
+        return sum(e["type"] == "sandbox.end" and e["sandbox"] == box
+                   for e in map(json.loads, lines))
+
+    def test_removed_sandbox_ends_once_in_the_log(self):
+        """Its row cannot go while the disk is full. Starts meanwhile do not
+        write down another end."""
+        box = self.a.create()
+        self.fill()
+        self.assertEqual(self.a.api("DELETE", f"/v1/sandboxes/{box}").status, 204)
+        wait_for("the row stays", lambda: "trying again" in self.a.log(),
+                 10 * SLOW)
+        for _ in range(2):
+            self.a.kill()
+            self.a.start()
+        os.unlink(f"{self.top}/fill")
+        wait_for("its end is in the log", lambda: self.ends(box), 20 * SLOW)
+        self.a.kill()
+        self.a.start()
+        self.assertEqual(self.ends(box), 1)
+        self.assertEqual(self.a.ids(), [])
 
 
 class DescriptorLimit(HttpCase):

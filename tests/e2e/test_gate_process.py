@@ -7,6 +7,7 @@ import os
 import pwd
 import re
 import secrets
+import select
 import shutil
 import signal
 import socket
@@ -186,6 +187,20 @@ class Hello(Case):
         with self.g.client(door=None) as c:
             c.send(gw.hello("", version=gw.VERSION + 1))
             self.assertEnds(c)
+
+    def test_reset_connection_is_not_a_bad_message(self):
+        """Who dies with unread messages resets the connection."""
+        said = "read from the api: Connection reset by peer"
+        n = self.g.log().count(said)
+        bad = self.g.log().count("a message that is not one")
+        with self.g.client() as c:
+            c.ready()
+            c.send(gw.sync(1))
+            wait_for("an answer waits", lambda: select.select(
+                [c.sock], [], [], 0)[0], 10 * SLOW)
+        wait_for("the gate says so", lambda: self.g.log().count(said) > n,
+                 10 * SLOW)
+        self.assertEqual(self.g.log().count("a message that is not one"), bad)
 
     def test_no_hello(self):
         for raw in (gw.project("alpha"), b"x", gw.hello("Not a name"),
