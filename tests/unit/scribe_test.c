@@ -224,8 +224,8 @@ static void test_forgery(void)
 	char out[8192];
 
 	make_log();
-	run("mkdir -p %s/../scribe_other && mv %s/key %s/key.pub "
-	    "%s/../scribe_other/",
+	run("mkdir -p %s.other && mv %s/key %s/key.pub "
+	    "%s.other/",
 	    dir, dir, dir, dir);
 	run("rm %s/*.log %s/head", dir, dir);
 	open_chain(&c, 8000); /* with a key of its own */
@@ -234,8 +234,7 @@ static void test_forgery(void)
 	settle(&c);
 	chain_done(&c);
 	CHECK(verdict() == VERIFY_GOOD);
-	run("mv %s/../scribe_other/* %s/ && rmdir %s/../scribe_other", dir, dir,
-	    dir);
+	run("mv %s.other/* %s/ && rmdir %s.other", dir, dir, dir);
 	CHECK(verify(out, sizeof(out)) == VERIFY_BAD);
 	CHECK(strstr(out, "(log.start): not signed by the log's key") != NULL);
 }
