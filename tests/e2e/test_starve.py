@@ -5,9 +5,11 @@ before."""
 
 import contextlib
 import multiprocessing
+import os
 import resource
 import shutil
 import socket
+import subprocess
 import time
 import unittest
 
@@ -285,6 +287,10 @@ class Lists(StarveCase):
         self.assertEqual(len(r["sandboxes"]), 100)
         rest = self.a.api("GET", f"/v1/sandboxes?after={r['next']}").json
         self.assertEqual((len(rest["sandboxes"]), rest["next"]), (20, None))
+        p = subprocess.run([os.path.join(harness.BUILD, "bin/carrel"), "ls", "-q"],
+                           env={**os.environ, "CARREL_SOCKET": self.a.sock},
+                           capture_output=True, text=True, check=True)
+        self.assertEqual(len(p.stdout.splitlines()), 120)
 
 
 class Drips(StarveCase):
