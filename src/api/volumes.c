@@ -116,6 +116,27 @@ struct volume *volume_find(struct api *a, const struct identity *who,
 	return found;
 }
 
+/* The rule of share.h, for what is stored: volumes have no end to wait for. */
+static int check_volumes(const struct api *a, const char *project,
+			 struct err *e)
+{
+	const struct list *n;
+	unsigned own = 0;
+
+	for (n = a->volumes.all.next; n != &a->volumes.all; n = n->next)
+		own += strcmp(container_of(n, struct volume, node)->project,
+			      project) == 0;
+	if (a->volumes.n >= VOLUMES_MAX)
+		return err_set(e, EMFILE, "there are %d volumes: remove some",
+			       VOLUMES_MAX);
+	if (own > 0 && own >= VOLUMES_MAX - a->volumes.n)
+		return err_set(e, EUSERS,
+			       "project %s has its share of all volumes, %u of "
+			       "%d: remove some",
+			       project, own, VOLUMES_MAX);
+	return 0;
+}
+
 struct volume *volume_add(struct api *a, const char *project, const char *name,
 			  struct err *e)
 {
@@ -126,11 +147,8 @@ struct volume *volume_add(struct api *a, const char *project, const char *name,
 					.created_ms = clock_wall_ms() };
 	struct volume *v;
 
-	if (a->volumes.n >= VOLUMES_MAX) {
-		err_set(e, EMFILE, "there are %d volumes: remove some",
-			VOLUMES_MAX);
+	if (check_volumes(a, project, e) < 0)
 		return NULL;
-	}
 	v = by_name(a, project, name);
 	if (v) {
 		err_set(e, EEXIST,

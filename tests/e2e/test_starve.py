@@ -5,9 +5,11 @@ before."""
 
 import contextlib
 import multiprocessing
+import os
 import resource
 import shutil
 import socket
+import subprocess
 import time
 import unittest
 
@@ -202,6 +204,14 @@ class Pools(StarveCase):
         self.assertEqual(self.call("POST", "/v1/sandboxes", {}).status, 201)
         self.assertEqual(self.call("GET", "/v1/stats").status, 200)
 
+    def test_volumes(self):
+        for n in range(513):
+            r = self.call("POST", "/v1/volumes", {"name": f"v{n}"}, key=self.hog)
+            self.assertEqual(r.status, 201 if n < 512 else 429, r)
+        self.assertIn("project hog has its share", r.json["message"])
+        r = self.call("POST", "/v1/volumes", {"name": "mine"})
+        self.assertEqual(r.status, 201, r)
+
     def paused(self, key):
         r = self.call("POST", "/v1/sandboxes", {}, key=key)
         self.assertEqual(r.status, 201, r)
@@ -248,7 +258,7 @@ def list_for_ever(port, key, connections, begun):
 
 
 class Lists(StarveCase):
-    CONF = {"max_peer_connections": 0, "max_sandboxes": 500}
+    CONF = {"max_peer_connections": 0, "max_sandboxes": 600}
 
     def test_listers_do_not_delay_others(self):
         for _ in range(400):
@@ -268,7 +278,7 @@ class Lists(StarveCase):
         finally:
             hog.terminate()
             hog.join()
-        self.assertLess(crowded, max(10 * alone, 0.03 * SLOW))
+        self.assertLess(crowded, max(10 * alone, 0.1 * SLOW))
 
     def test_pages_have_a_default_size(self):
         for _ in range(120):
@@ -277,10 +287,14 @@ class Lists(StarveCase):
         self.assertEqual(len(r["sandboxes"]), 100)
         rest = self.a.api("GET", f"/v1/sandboxes?after={r['next']}").json
         self.assertEqual((len(rest["sandboxes"]), rest["next"]), (20, None))
+        p = subprocess.run([os.path.join(harness.BUILD, "bin/carrel"), "ls", "-q"],
+                           env={**os.environ, "CARREL_SOCKET": self.a.sock},
+                           capture_output=True, text=True, check=True)
+        self.assertEqual(len(p.stdout.splitlines()), 120)
 
 
 class Drips(StarveCase):
-    CONF = {"max_peer_connections": 0, "client_timeout": "1s"}
+    CONF = {"max_peer_connections": 0, "client_timeout": "2s"}
 
     def test_body_in_drops_gets_408(self):
         s = self.connect()
@@ -296,12 +310,12 @@ class Drips(StarveCase):
 
     def test_slow_body_above_the_minimum_rate_is_whole(self):
         s = self.connect()
-        s.sendall(head("PUT", "/v1/drive/files/f", self.hog, Content_Length=40000))
+        s.sendall(head("PUT", "/v1/drive/files/f", self.hog, Content_Length=60000))
         start = time.monotonic()
-        for _ in range(20):
+        for _ in range(30):
             s.sendall(b"x" * 2000)
             time.sleep(0.1)
-        self.assertGreater(time.monotonic() - start, 1.5)
+        self.assertGreater(time.monotonic() - start, 2)
         got = s.recv(65536)
         self.assertIn(got.split(b"\r\n")[0].split()[1], (b"200", b"201"))
 

@@ -144,7 +144,7 @@ static bool is_helper(const struct sandbox *s)
 
 static bool fits(const struct sandbox *s, const struct wish *w)
 {
-	return !is_helper(s) && box_visible(s) && box_is_for(s, w->who) &&
+	return box_is_for(s, w->who) && box_visible(s) && !is_helper(s) &&
 	       s->state != BOX_ENDING && s->created_ms > w->after_ms &&
 	       is_of(s, w->template_ref) &&
 	       e2b_filter_fits(w->metadata, e2b_metadata(s));
