@@ -301,15 +301,16 @@ class Verbs(Case):
         self.i.create(name="idle")
         self.i.cli("exec", "-d", "busy", "sh", "-c", "while :; do :; done",
                    check=0)
-        time.sleep(0.5)
+        wait_for("it has used a processor", lambda: json.loads(self.i.cli(
+            "stats", "busy", "--json").out)["cpu_us"] > 100000, 30)
         rows = self.i.cli("top", "--once", check=0).out.splitlines()
         self.assertTrue(rows[0].startswith("2 sandboxes, "), rows)
-        self.assertRegex(rows[3], r"^i\S+ +busy +\d\d+\.\d ")
-        self.assertRegex(rows[4], r"^i\S+ +idle +\d\.\d ")
+        # The busy one comes first, and uses more.
+        busy = float(re.match(r"i\S+ +busy +(\d+\.\d) ", rows[3])[1])
+        idle = float(re.match(r"i\S+ +idle +(\d+\.\d) ", rows[4])[1])
+        self.assertGreater(busy, idle)
         self.assertRegex(self.i.cli("stats", check=0).out,
                          r"(?m)^i\S+ +busy +(?!0\.0)\d")
-        self.assertGreater(json.loads(self.i.cli(
-            "stats", "busy", "--json").out)["cpu_us"], 100000)
 
     def test_those_that_ended(self):
         ref = self.i.create(name="gone")
