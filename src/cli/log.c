@@ -183,9 +183,9 @@ const struct verb log_verbs[] = {
 		   "and members of the group\n"
 		   "of the log's user may. Without DIRECTORY it is this "
 		   "host's (with CARREL_SOCKET\nthat daemon's); a copy of the "
-		   "directory works as well. Whoever can write to the log can "
-		   "also replace key.pub:\n"
-		   "keep that key, and heads (`log head`), somewhere else.",
+		   "directory works as well. Whoever can write to the\n"
+		   "log can also replace key.pub: keep that key, and heads "
+		   "(`log head`), somewhere else.",
 	  .examples = PRODUCT " log verify\n" PRODUCT
 			      " log verify backup/audit --key log.pub --head "
 			      "head.txt\n" },

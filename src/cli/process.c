@@ -75,30 +75,27 @@ void process_ref(struct cli *cli, const char *word, struct attach *at)
  */
 static void add_env_file(struct cli *cli, struct process_opts *p)
 {
+	static char *text; /* the list points into it */
 	FILE *f = p->env_file ? fopen(p->env_file, "re") : NULL;
 	struct opt_list own = p->env;
-	char *line = NULL;
 	size_t cap = 0;
-	ssize_t n;
+	char *line, *next;
 
 	if (!p->env_file)
 		return;
-	if (!f)
+	if (!f || (getdelim(&text, &cap, '\0', f) < 0 && ferror(f)))
 		fail(cli, "read %s: %m", p->env_file);
+	fclose(f);
 	p->env.n = 0;
-	while ((n = getline(&line, &cap, f)) >= 0) {
-		line[strcspn(line, "\r\n")] = '\0';
+	for (next = text; text && (line = strsep(&next, "\n"));) {
+		line[strcspn(line, "\r")] = '\0';
 		if (*line == '\0' || *line == '#')
 			continue;
 		if (p->env.n + own.n == OPT_LIST_MAX)
 			fail(cli, "%s: more than %d variables", p->env_file,
 			     OPT_LIST_MAX);
-		p->env.v[p->env.n++] = xstrdup(line);
+		p->env.v[p->env.n++] = line;
 	}
-	if (ferror(f))
-		fail(cli, "read %s: %m", p->env_file);
-	free(line);
-	fclose(f);
 	memcpy(p->env.v + p->env.n, own.v, own.n * sizeof(*own.v));
 	p->env.n += own.n;
 }

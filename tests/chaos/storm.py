@@ -83,7 +83,7 @@ class Storm:
         for w in work:
             self.problems += [f"{w.NAME}: {x}" for x in w.check()]
         there = {b["id"]: b["name"] for b in witness.insist(
-            i, "GET", "/v1/sandboxes?limit=5000", None,
+            i, "GET", "/v1/sandboxes?limit=1000", None,
             (200,)).json["sandboxes"]}
         lost = set(self.boxes) - set(there)
         self.problems += [f"sandbox {b} is lost" for b in lost]

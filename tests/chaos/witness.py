@@ -270,7 +270,7 @@ class State(Witness):
     def check(self):
         m = self.model
         boxes = {b["name"]: b["id"] for b in insist(
-            self.i, "GET", "/v1/sandboxes?limit=5000", None,
+            self.i, "GET", "/v1/sandboxes?limit=1000", None,
             (200,)).json["sandboxes"] if b["name"]}
         snaps = {s["name"]: s["id"] for s in insist(
             self.i, "GET", "/v1/snapshots", None, (200,)).json["snapshots"]}

@@ -103,7 +103,7 @@ class Completion(unittest.TestCase):
              {"id": "i" + "c" * 26, "name": "$(touch /tmp/pwned)"}]
 
     def script(self, peer, req):
-        key = req.target.rsplit("/")[-1]
+        key = req.target.rsplit("/")[-1].partition("?")[0]
         rows = {"sandboxes": self.BOXES, "images": [{"name": "debian"}],
                 "processes": [{"number": 3, "argv": ["sh\x1b", "-c"]}]}[key]
         peer.answer(200, json.dumps({key: rows}).encode())

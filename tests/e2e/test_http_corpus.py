@@ -267,7 +267,8 @@ class Server:
     def __init__(self):
         self.port = tcp.free_port()
         self.api = fake_warden.Api(listen=f"127.0.0.1:{self.port}")
-        key = self.api.api("POST", "/v1/keys", {"name": "x", "scope": "admin"})
+        key = self.api.api("POST", "/v1/keys", {"name": "x", "scope": "admin",
+                                                 "project": "*"})
         self.auth = f"Authorization: Bearer {key.json['key']}\r\n".encode()
 
     def connect(self, kind):
