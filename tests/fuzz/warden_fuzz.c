@@ -18,8 +18,8 @@ static int check_identity(const char *id);
 #include "../../src/warden/serve.c"
 #undef store_status
 
-#include "../../src/warden/lists.c"
 #include "../../src/warden/import.c"
+#include "../../src/warden/lists.c"
 
 /* Names that two files have. */
 #define say_failed view_say_failed
