@@ -415,7 +415,6 @@ static void init_all(struct api *a)
 	keys_init(a);
 	ends_init(a);
 	replays_init(a);
-	a->output = (struct pool){ .max = OUTPUT_MAX_ALL, .what = "output" };
 	list_init(&a->views);
 	list_init(&a->merges);
 	list_init(&a->e2b_watchers);
