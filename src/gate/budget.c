@@ -25,7 +25,7 @@
 #include "base/clock.h"
 #include "base/guards.h"
 #include "base/log.h"
-#include "gate/account.h"
+#include "gate/budget_parts.h"
 #include "gate/model.h"
 #include "gate/record.h"
 #include "gate/state.h"
@@ -36,37 +36,9 @@ enum {
 	LIMIT_TEXT = 72,
 };
 
-enum limit {
-	LIMIT_CONNECTIONS,
-	LIMIT_RATE,
-	LIMIT_WINDOW,
-	LIMIT_REQUESTS,
-	LIMIT_UP,
-	LIMIT_DOWN,
-	LIMIT_TOKENS,
-	LIMIT_COST,
-	LIMITS,
-};
-
 static_assert(LIMITS <= 16, "a bit each in budget_hold.granted");
 static_assert((int)HOLD_TALLIES >= (int)STATE_BUDGETS,
 	      "and there is a row for each");
-
-struct tally {
-	bool used;                /* by the policies of now */
-	struct host_pattern host; /* of all but the first */
-	struct budget limit;      /* `requests` in `per_ms`, 0: no such */
-	uint64_t requests;        /* in all; 0: no limit */
-	unsigned told;            /* bits of enum limit: this is in the log */
-};
-
-struct budgets {
-	uint64_t generation;
-	bool built, too_many;
-	enum over over;
-	uint64_t pause_ms; /* when the api was told last; 0: never */
-	struct tally v[STATE_BUDGETS];
-};
 
 /* --- limits --- */
 
@@ -420,11 +392,6 @@ static void tell_over(struct box *b, unsigned slot, enum limit l,
 
 /* --- a request --- */
 
-static uint64_t tokens_of(const struct state_budget *s)
-{
-	return s->count.tokens_in + s->count.tokens_out + s->tokens_held;
-}
-
 static bool is_full(const struct tally *t, const struct account *a,
 		    unsigned slot, enum limit l)
 {
@@ -456,11 +423,6 @@ static bool is_full(const struct tally *t, const struct account *a,
 	default:
 		return false;
 	}
-}
-
-static bool is_granted(const struct budget_hold *h, unsigned slot, enum limit l)
-{
-	return h->granted[slot] & 1U << l;
 }
 
 /* The first limit that leaves no room for another request, or LIMITS. */
@@ -566,11 +528,6 @@ static const char *uncounted(const struct request *r,
 	return NULL;
 }
 
-static bool has_tokens(const struct tally *t)
-{
-	return t->limit.tokens || t->limit.cost_micro;
-}
-
 static const char *has_no_count(const struct budget_hold *h,
 				const struct budgets *x,
 				const struct request *r,
@@ -582,13 +539,6 @@ static const char *has_no_count(const struct budget_hold *h,
 		if (has_tokens(&x->v[h->slots[i]]))
 			return uncounted(r, head);
 	return NULL;
-}
-
-/* The counters that a request is part of, and behind them the sandbox's own. */
-static struct state_budget *counter(const struct budget_hold *h, unsigned i)
-{
-	return i < h->n_slots ? &h->box->account->state->budgets[h->slots[i]]
-			      : &h->box->state->own;
 }
 
 static void open_hold(struct budget_hold *h, const struct host_model *model)
@@ -657,7 +607,7 @@ void budget_grant(struct budget_hold *h)
 
 /* --- bytes --- */
 
-static bool stop(struct budget_hold *h, unsigned slot, enum limit l)
+bool budget_stop(struct budget_hold *h, unsigned slot, enum limit l)
 {
 	if (!h->why[0]) {
 		say_over(h->box, slot, l, h->why, sizeof(h->why));
@@ -678,7 +628,7 @@ bool budget_up(struct budget_hold *h, uint64_t n)
 
 		if (most && !is_granted(h, h->slots[i], LIMIT_UP) &&
 		    counter(h, i)->count.up_bytes + n > most)
-			return stop(h, h->slots[i], LIMIT_UP);
+			return budget_stop(h, h->slots[i], LIMIT_UP);
 	}
 	for (i = 0; i <= h->n_slots; i++)
 		counter(h, i)->count.up_bytes += n;
@@ -699,7 +649,7 @@ bool budget_down(struct budget_hold *h, uint64_t n)
 		if (most && !is_granted(h, h->slots[i], LIMIT_DOWN) &&
 		    counter(h, i)->count.down_bytes + n > most) {
 			b->account->live[h->slots[i]].down_spent = true;
-			return stop(h, h->slots[i], LIMIT_DOWN);
+			return budget_stop(h, h->slots[i], LIMIT_DOWN);
 		}
 	}
 	for (i = 0; i <= h->n_slots; i++)
@@ -713,126 +663,10 @@ const char *budget_why(const struct budget_hold *h)
 	return h->why;
 }
 
-/* --- tokens --- */
-
-/* Holds so many instead of what it held before. */
-static void hold_tokens(struct budget_hold *h, uint64_t tokens, uint64_t cost)
-{
-	unsigned i;
-
-	for (i = 0; i <= h->n_slots; i++) {
-		struct state_budget *s = counter(h, i);
-
-		s->tokens_held += tokens - h->tokens;
-		s->cost_held += cost - h->cost;
-	}
-	h->tokens = tokens;
-	h->cost = cost;
-}
-
-static void check_tokens(struct budget_hold *h, bool priced)
-{
-	struct box *b = h->box;
-	unsigned i;
-
-	for (i = 0; i < h->n_slots && !h->why[0]; i++) {
-		unsigned slot = h->slots[i];
-		const struct budget *l = &b->budgets->v[slot].limit;
-		const struct state_budget *s = counter(h, i);
-
-		if (h->model->request.found.background &&
-		    has_tokens(&b->budgets->v[slot]))
-			snprintf(h->why, sizeof(h->why),
-				 "this sandbox has a budget of tokens or cost, "
-				 "and the gate cannot count the tokens of a "
-				 "call in the background");
-		else if (l->tokens && !is_granted(h, slot, LIMIT_TOKENS) &&
-			 tokens_of(s) > l->tokens)
-			(void)stop(h, slot, LIMIT_TOKENS);
-		else if (l->cost_micro && !is_granted(h, slot, LIMIT_COST) &&
-			 s->count.cost_micro + s->cost_held > l->cost_micro)
-			(void)stop(h, slot, LIMIT_COST);
-		else if (l->cost_micro && !priced &&
-			 !is_granted(h, slot, LIMIT_COST))
-			snprintf(h->why, sizeof(h->why),
-				 "no price is known for the model '%.60s': ask "
-				 "an operator to add it",
-				 h->model->request.found.model);
-	}
-}
-
-void budget_request_body(struct budget_hold *h, const void *p, size_t n)
-{
-	struct model_use *m = h->model;
-	const char *model;
-	struct model_tokens most;
-	uint64_t cost = 0;
-	bool priced;
-
-	if (!h->open || !m || n == 0)
-		return;
-	model_request(m, p, n);
-	most = model_most(m);
-	model = m->request.found.model;
-	priced = prices_cost(h->box->gate->prices, model, most.in, most.out,
-			     &cost);
-	hold_tokens(h, most.in + most.out, cost);
-	check_tokens(h, priced);
-}
-
-void budget_answer_body(struct budget_hold *h, const void *p, size_t n)
-{
-	if (h->open && h->model)
-		model_answer(h->model, p, n);
-}
-
-void budget_cut(struct budget_hold *h)
-{
-	if (h->open && h->model)
-		h->model->cut = true;
-}
-
-bool budget_wants_bodies(const struct budget_hold *h)
-{
-	return h->open && h->model;
-}
-
 bool budget_needs_look(const struct box *b, const char *host, uint16_t port)
 {
 	(void)port;
 	return model_of(b, host) != NULL;
-}
-
-/* Of the model that was asked for and the one that answered, the dearer one; a
- * request that we could not read leaves the answer's word. */
-static uint64_t cost_of(const struct budget_hold *h, struct model_tokens t)
-{
-	const struct prices *p = h->box->gate->prices;
-	const char *asked = h->model->request.found.model;
-	const char *answered = h->model->answer.found.model;
-	uint64_t a = 0, b = 0;
-
-	if (*asked || !*answered)
-		(void)prices_cost(p, asked, t.in, t.out, &a);
-	if (*answered)
-		(void)prices_cost(p, answered, t.in, t.out, &b);
-	return a > b ? a : b;
-}
-
-static void settle_tokens(struct budget_hold *h, int status)
-{
-	struct model_tokens t = model_used(h->model, status);
-	uint64_t cost = cost_of(h, t);
-	unsigned i;
-
-	hold_tokens(h, 0, 0);
-	for (i = 0; i <= h->n_slots; i++) {
-		struct gate_count *c = &counter(h, i)->count;
-
-		c->tokens_in += t.in;
-		c->tokens_out += t.out;
-		c->cost_micro += cost;
-	}
 }
 
 /* --- the end --- */
@@ -847,7 +681,7 @@ void budget_end(struct budget_hold *h, int status)
 	for (i = 0; i < h->n_slots; i++)
 		h->box->account->live[h->slots[i]].open--;
 	if (h->model)
-		settle_tokens(h, status);
+		budget_settle(h, status);
 	free(h->model);
 	h->model = NULL;
 }
